@@ -1,0 +1,6 @@
+//! What should happen: the domain of Kiln as pure data and functions.
+//!
+//! Nothing here waits, reads a clock, draws a random number or touches a file. Programs above this
+//! crate bring those in as arguments.
+
+pub mod value;

@@ -1,0 +1,6 @@
+//! Pipeline text to plan: readers that keep spans, the expression language, checks and the compiler.
+//!
+//! Pure: sources come in as strings, diagnostics and plans go out.
+
+pub mod diag;
+pub mod source;
