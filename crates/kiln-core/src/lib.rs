@@ -3,4 +3,5 @@
 //! Nothing here waits, reads a clock, draws a random number or touches a file. Programs above this
 //! crate bring those in as arguments.
 
+pub mod plan;
 pub mod value;

@@ -49,14 +49,17 @@ impl Diagnostic {
         Self::new(code, Severity::Warning, span, message)
     }
 
-    fn new(
-        code: &'static str,
-        severity: Severity,
-        span: Span,
-        message: impl Into<String>,
-    ) -> Self {
+    fn new(code: &'static str, severity: Severity, span: Span, message: impl Into<String>) -> Self {
         let message = message.into();
-        Self { code, severity, message, span, label: None, related: Vec::new(), help: None }
+        Self {
+            code,
+            severity,
+            message,
+            span,
+            label: None,
+            related: Vec::new(),
+            help: None,
+        }
     }
 
     #[must_use]
@@ -79,7 +82,10 @@ impl Diagnostic {
 
     #[must_use]
     pub fn related(mut self, span: Span, label: impl Into<String>) -> Self {
-        self.related.push(Related { span, label: label.into() });
+        self.related.push(Related {
+            span,
+            label: label.into(),
+        });
         self
     }
 }
