@@ -142,12 +142,7 @@ impl Object {
 
 impl<K: Into<Arc<str>>> FromIterator<(K, Value)> for Object {
     fn from_iter<I: IntoIterator<Item = (K, Value)>>(pairs: I) -> Self {
-        Self {
-            entries: pairs
-                .into_iter()
-                .map(|(key, value)| (key.into(), value))
-                .collect(),
-        }
+        Self { entries: pairs.into_iter().map(|(key, value)| (key.into(), value)).collect() }
     }
 }
 
@@ -157,12 +152,8 @@ mod tests {
 
     #[test]
     fn a_key_is_found_in_any_case_but_the_exact_one_wins() {
-        let object: Object = [
-            ("Path", Value::from("mixed")),
-            ("PATH", Value::from("upper")),
-        ]
-        .into_iter()
-        .collect();
+        let object: Object =
+            [("Path", Value::from("mixed")), ("PATH", Value::from("upper"))].into_iter().collect();
         assert_eq!(object.get("PATH").and_then(Value::as_str), Some("upper"));
         assert_eq!(object.get("path").and_then(Value::as_str), Some("mixed"));
         assert!(object.get("other").is_none());
@@ -170,12 +161,8 @@ mod tests {
 
     #[test]
     fn sameness_looks_at_content_and_ignores_the_order_of_keys() {
-        let one: Object = [("a", Value::from(1.0)), ("b", Value::from(true))]
-            .into_iter()
-            .collect();
-        let two: Object = [("b", Value::from(true)), ("a", Value::from(1.0))]
-            .into_iter()
-            .collect();
+        let one: Object = [("a", Value::from(1.0)), ("b", Value::from(true))].into_iter().collect();
+        let two: Object = [("b", Value::from(true)), ("a", Value::from(1.0))].into_iter().collect();
         assert!(Value::object(one).same(&Value::object(two)));
         assert!(!Value::from("1").same(&Value::from(1.0)));
         assert!(Value::array(vec![Value::Null]).same(&Value::array(vec![Value::Null])));

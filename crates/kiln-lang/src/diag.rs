@@ -51,15 +51,7 @@ impl Diagnostic {
 
     fn new(code: &'static str, severity: Severity, span: Span, message: impl Into<String>) -> Self {
         let message = message.into();
-        Self {
-            code,
-            severity,
-            message,
-            span,
-            label: None,
-            related: Vec::new(),
-            help: None,
-        }
+        Self { code, severity, message, span, label: None, related: Vec::new(), help: None }
     }
 
     #[must_use]
@@ -82,15 +74,16 @@ impl Diagnostic {
 
     #[must_use]
     pub fn related(mut self, span: Span, label: impl Into<String>) -> Self {
-        self.related.push(Related {
-            span,
-            label: label.into(),
-        });
+        self.related.push(Related { span, label: label.into() });
         self
     }
 }
 
-/// Sorts by file and place, so that people read findings in the order of the text.
-pub fn sort(diagnostics: &mut [Diagnostic]) {
+/// Sorts by file and place, so that people read findings in the order of the text, and drops
+/// repetitions, which come from aliases that are used more than once.
+pub fn tidy(diagnostics: &mut Vec<Diagnostic>) {
     diagnostics.sort_by_key(|found| (found.span.file, found.span.start, found.span.end));
+    diagnostics.dedup_by(|later, earlier| {
+        later.code == earlier.code && later.span == earlier.span && later.message == earlier.message
+    });
 }

@@ -17,20 +17,13 @@ pub struct Span {
 impl Span {
     pub fn new(file: FileId, start: usize, end: usize) -> Self {
         let clamp = |offset: usize| u32::try_from(offset).unwrap_or(u32::MAX);
-        Self {
-            file,
-            start: clamp(start),
-            end: clamp(end.max(start)),
-        }
+        Self { file, start: clamp(start), end: clamp(end.max(start)) }
     }
 
     /// From the start of this span to the end of the other one.
     #[must_use]
     pub fn to(self, end: Span) -> Self {
-        Self {
-            end: end.end.max(self.start),
-            ..self
-        }
+        Self { end: end.end.max(self.start), ..self }
     }
 
     pub fn range(self) -> std::ops::Range<usize> {
@@ -56,14 +49,8 @@ pub struct SourceFile {
 impl SourceFile {
     fn new(name: &str, text: &str) -> Self {
         let newlines = text.bytes().enumerate().filter(|&(_, byte)| byte == b'\n');
-        let line_starts = std::iter::once(0)
-            .chain(newlines.map(|(at, _)| at + 1))
-            .collect();
-        Self {
-            name: name.into(),
-            text: text.into(),
-            line_starts,
-        }
+        let line_starts = std::iter::once(0).chain(newlines.map(|(at, _)| at + 1)).collect();
+        Self { name: name.into(), text: text.into(), line_starts }
     }
 
     pub fn name(&self) -> &str {
@@ -79,24 +66,15 @@ impl SourceFile {
         let offset = self.text.floor_char_boundary(offset.min(self.text.len()));
         let line = self.line_starts.partition_point(|&start| start <= offset);
         let start = self.line_starts[line - 1];
-        Position {
-            line,
-            column: self.text[start..offset].chars().count() + 1,
-        }
+        Position { line, column: self.text[start..offset].chars().count() + 1 }
     }
 
     /// The text of a line, counted from one, without its line break; empty past the end.
     pub fn line(&self, number: usize) -> &str {
-        let Some(start) = number
-            .checked_sub(1)
-            .and_then(|at| self.line_starts.get(at))
-        else {
+        let Some(start) = number.checked_sub(1).and_then(|at| self.line_starts.get(at)) else {
             return "";
         };
-        let end = self
-            .line_starts
-            .get(number)
-            .map_or(self.text.len(), |next| next - 1);
+        let end = self.line_starts.get(number).map_or(self.text.len(), |next| next - 1);
         self.text[*start..end].trim_end_matches('\r')
     }
 
@@ -127,10 +105,7 @@ impl SourceMap {
     }
 
     pub fn snippet(&self, span: Span) -> &str {
-        self.file(span.file)
-            .text()
-            .get(span.range())
-            .unwrap_or_default()
+        self.file(span.file).text().get(span.range()).unwrap_or_default()
     }
 
     pub fn start(&self, span: Span) -> Position {

@@ -50,11 +50,9 @@ impl Data {
         match self {
             Self::Scalar(Template::Literal(value)) => Some(value.clone()),
             Self::Scalar(Template::Expr(_)) => None,
-            Self::List(items) => items
-                .iter()
-                .map(Self::constant)
-                .collect::<Option<Vec<_>>>()
-                .map(Value::array),
+            Self::List(items) => {
+                items.iter().map(Self::constant).collect::<Option<Vec<_>>>().map(Value::array)
+            }
             Self::Map(entries) => entries
                 .iter()
                 .map(|(key, value)| match key {
@@ -86,8 +84,6 @@ pub struct Condition {
 
 impl Default for Condition {
     fn default() -> Self {
-        Self {
-            text: "success()".into(),
-        }
+        Self { text: "success()".into() }
     }
 }

@@ -83,11 +83,7 @@ pub enum Strategy {
         max_parallel: Option<Template>,
     },
     /// A matrix that has to be evaluated first.
-    Matrix {
-        matrix: Data,
-        fail_fast: Option<Template>,
-        max_parallel: Option<Template>,
-    },
+    Matrix { matrix: Data, fail_fast: Option<Template>, max_parallel: Option<Template> },
     /// The whole strategy is one expression.
     Expr(std::sync::Arc<str>),
 }

@@ -23,10 +23,7 @@ impl fmt::Display for MatrixError {
 impl std::error::Error for MatrixError {}
 
 fn error<T>(path: impl Into<String>, message: impl Into<String>) -> Result<T, MatrixError> {
-    Err(MatrixError {
-        path: path.into(),
-        message: message.into(),
-    })
+    Err(MatrixError { path: path.into(), message: message.into() })
 }
 
 /// Expands an evaluated `matrix:` mapping. An empty matrix gives one empty leg.
@@ -39,10 +36,7 @@ pub fn expand(matrix: &Object) -> Result<Vec<Object>, MatrixError> {
             _ if key.eq_ignore_ascii_case("include") => include = items,
             _ if key.eq_ignore_ascii_case("exclude") => exclude = items,
             _ if items.is_empty() => {
-                return error(
-                    format!("matrix.{key}"),
-                    "has no values, so no job could run",
-                );
+                return error(format!("matrix.{key}"), "has no values, so no job could run");
             }
             _ => vectors.push((key, items)),
         }
@@ -62,10 +56,7 @@ pub fn expand(matrix: &Object) -> Result<Vec<Object>, MatrixError> {
 }
 
 fn too_many<T>(count: usize) -> Result<T, MatrixError> {
-    error(
-        "matrix",
-        format!("makes {count} jobs; at most {MAX_LEGS} are allowed"),
-    )
+    error("matrix", format!("makes {count} jobs; at most {MAX_LEGS} are allowed"))
 }
 
 fn list<'a>(key: &str, value: &'a Value) -> Result<&'a [Value], MatrixError> {
@@ -80,11 +71,7 @@ fn list<'a>(key: &str, value: &'a Value) -> Result<&'a [Value], MatrixError> {
 
 fn article(kind: &str) -> String {
     let kind = kind.to_ascii_lowercase();
-    let article = if kind.starts_with(['a', 'o']) {
-        "an"
-    } else {
-        "a"
-    };
+    let article = if kind.starts_with(['a', 'o']) { "an" } else { "a" };
     format!("{article} {kind}")
 }
 
@@ -108,19 +95,11 @@ fn product(vectors: &[(&str, &[Value])]) -> Result<Vec<Object>, MatrixError> {
         return Ok(Vec::new());
     }
     let count = vectors.iter().try_fold(1_usize, |count, (_, items)| {
-        count
-            .checked_mul(items.len())
-            .filter(|&count| count <= MAX_LEGS * 64)
+        count.checked_mul(items.len()).filter(|&count| count <= MAX_LEGS * 64)
     });
     if count.is_none() {
-        let count: f64 = vectors
-            .iter()
-            .map(|(_, items)| items.len() as f64)
-            .product();
-        return error(
-            "matrix",
-            format!("makes {count} jobs; at most {MAX_LEGS} are allowed"),
-        );
+        let count: f64 = vectors.iter().map(|(_, items)| items.len() as f64).product();
+        return error("matrix", format!("makes {count} jobs; at most {MAX_LEGS} are allowed"));
     }
     let mut legs = vec![Object::new()];
     for (key, items) in vectors {
@@ -140,9 +119,7 @@ fn product(vectors: &[(&str, &[Value])]) -> Result<Vec<Object>, MatrixError> {
 /// Whether every key of the filter has the same value in the leg. Objects match when the leg's
 /// value contains what the filter names.
 fn matches(leg: &Object, filter: &Object) -> bool {
-    filter
-        .iter()
-        .all(|(key, wanted)| leg.get(key).is_some_and(|value| contains(value, wanted)))
+    filter.iter().all(|(key, wanted)| leg.get(key).is_some_and(|value| contains(value, wanted)))
 }
 
 fn contains(value: &Value, wanted: &Value) -> bool {
@@ -203,10 +180,7 @@ mod tests {
     use super::*;
 
     fn object(pairs: &[(&str, Value)]) -> Object {
-        pairs
-            .iter()
-            .map(|(key, value)| (*key, value.clone()))
-            .collect()
+        pairs.iter().map(|(key, value)| (*key, value.clone())).collect()
     }
 
     fn strings(items: &[&str]) -> Value {
@@ -214,20 +188,11 @@ mod tests {
     }
 
     fn names(matrix: &Object) -> Vec<String> {
-        expand(matrix)
-            .expect("the matrix is valid")
-            .iter()
-            .map(leg_name)
-            .collect()
+        expand(matrix).expect("the matrix is valid").iter().map(leg_name).collect()
     }
 
     fn entry(pairs: &[(&str, &str)]) -> Value {
-        Value::object(
-            pairs
-                .iter()
-                .map(|(key, value)| (*key, Value::from(*value)))
-                .collect(),
-        )
+        Value::object(pairs.iter().map(|(key, value)| (*key, Value::from(*value))).collect())
     }
 
     /// P1
@@ -295,19 +260,10 @@ mod tests {
     #[test]
     fn faults_name_the_part_and_the_rule() {
         let check = |matrix: &Object, expect: &str| {
-            assert_eq!(
-                expand(matrix).expect_err("the matrix is bad").to_string(),
-                expect
-            );
+            assert_eq!(expand(matrix).expect_err("the matrix is bad").to_string(), expect);
         };
-        check(
-            &object(&[("os", strings(&[]))]),
-            "`matrix.os` has no values, so no job could run",
-        );
-        check(
-            &object(&[("os", Value::from("l"))]),
-            "`matrix.os` must be a list, but is a string",
-        );
+        check(&object(&[("os", strings(&[]))]), "`matrix.os` has no values, so no job could run");
+        check(&object(&[("os", Value::from("l"))]), "`matrix.os` must be a list, but is a string");
         check(
             &object(&[("include", strings(&["x"]))]),
             "`matrix.include[0]` must be a mapping, but is a string",

@@ -65,10 +65,7 @@ pub struct Workflow {
 
 impl Workflow {
     pub fn job(&self, id: &str) -> Option<(JobIndex, &Job)> {
-        self.jobs
-            .iter()
-            .enumerate()
-            .find(|(_, job)| job.id.eq_ignore_ascii_case(id))
+        self.jobs.iter().enumerate().find(|(_, job)| job.id.eq_ignore_ascii_case(id))
     }
 }
 

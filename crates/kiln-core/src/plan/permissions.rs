@@ -133,9 +133,7 @@ impl Permissions {
     }
 
     fn from_scopes(level: impl Fn(Scope) -> Access) -> Self {
-        Self {
-            levels: Scope::ALL.map(level),
-        }
+        Self { levels: Scope::ALL.map(level) }
     }
 
     pub fn get(&self, scope: Scope) -> Access {

@@ -50,12 +50,7 @@ pub enum UseTarget {
     /// `$/path`, in the repository the workflow file came from.
     SameRepository(String),
     /// `owner/repo/path@ref`.
-    Repository {
-        owner: String,
-        repository: String,
-        path: String,
-        reference: String,
-    },
+    Repository { owner: String, repository: String, path: String, reference: String },
     /// `docker://image`.
     Docker(String),
 }

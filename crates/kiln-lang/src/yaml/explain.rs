@@ -1,0 +1,403 @@
+//! What the scanner's complaint means to the person who wrote the file.
+//!
+//! The scanner says which of its rules broke and where it stood then, which is often a line after
+//! the mistake. The usual mistakes are few; each is recognized from the text around that place.
+
+use crate::diag::Diagnostic;
+use crate::source::{FileId, Span};
+
+/// The diagnostic for a syntax error at byte `at`.
+pub(super) fn explain(file: FileId, text: &str, at: usize, complaint: &str) -> Diagnostic {
+    let place = Place::new(file, text, at);
+    place
+        .tab()
+        .or_else(|| place.unclosed_quote(complaint))
+        .or_else(|| place.unclosed_bracket(complaint))
+        .or_else(|| place.trailing_content(complaint))
+        .or_else(|| place.reserved_character(complaint))
+        .or_else(|| place.unknown_alias(complaint))
+        .or_else(|| place.colon_in_value(complaint))
+        .or_else(|| place.list_on_key_line(complaint))
+        .or_else(|| place.missing_colon(complaint))
+        .or_else(|| place.indentation())
+        .unwrap_or_else(|| Diagnostic::error("yaml-syntax", place.rest_of_line(), complaint))
+}
+
+/// A line that is not blank and not only a comment.
+#[derive(Clone, Copy)]
+struct Line<'t> {
+    start: usize,
+    text: &'t str,
+}
+
+impl<'t> Line<'t> {
+    fn indent(self) -> usize {
+        self.text.len() - self.text.trim_start_matches(' ').len()
+    }
+
+    fn content(self) -> &'t str {
+        self.text.trim()
+    }
+
+    /// The column at which keys of this line's mapping stand: `- key:` puts it after the dash.
+    fn key_column(self) -> usize {
+        let rest = &self.text[self.indent()..];
+        let after_dashes = rest.trim_start_matches(['-', ' ']);
+        if rest.starts_with("- ") {
+            self.indent() + rest.len() - after_dashes.len()
+        } else {
+            self.indent()
+        }
+    }
+
+    fn is_key(self) -> bool {
+        let content = self.content().trim_start_matches("- ");
+        content.ends_with(':') || content.contains(": ")
+    }
+}
+
+struct Place<'t> {
+    file: FileId,
+    text: &'t str,
+    at: usize,
+    line: Line<'t>,
+}
+
+impl<'t> Place<'t> {
+    fn new(file: FileId, text: &'t str, at: usize) -> Self {
+        let at = text.floor_char_boundary(at.min(text.len()));
+        Self { file, text, at, line: line_at(text, at) }
+    }
+
+    fn span(&self, start: usize, end: usize) -> Span {
+        Span::new(self.file, start, end)
+    }
+
+    fn error(&self, start: usize, end: usize, message: impl Into<String>) -> Diagnostic {
+        Diagnostic::error("yaml-syntax", self.span(start, end), message)
+    }
+
+    fn rest_of_line(&self) -> Span {
+        let end = self.line.start + self.line.text.trim_end().len();
+        self.span(self.at, end.max(self.at))
+    }
+
+    /// The content of the line, as a span.
+    fn whole_line(&self) -> (usize, usize) {
+        let start = self.line.start + self.line.indent();
+        (start, start + self.line.content().len())
+    }
+
+    fn lines_before(&self) -> impl Iterator<Item = Line<'t>> {
+        let text = &self.text[..self.line.start];
+        let start_of = move |line: &'t str| line.as_ptr() as usize - text.as_ptr() as usize;
+        text.lines()
+            .rev()
+            .map(move |line| Line { start: start_of(line), text: line })
+            .filter(|line| !line.content().is_empty() && !line.content().starts_with('#'))
+    }
+
+    fn tab(&self) -> Option<Diagnostic> {
+        let indentation = self.line.text.len() - self.line.text.trim_start().len();
+        let tab = self.line.text[..indentation].find('\t')?;
+        let start = self.line.start + tab;
+        let found = self.error(start, start + 1, "a tab cannot indent YAML");
+        Some(found.label("tab here").help("indent with spaces; most editors can convert the file"))
+    }
+
+    fn unclosed_quote(&self, complaint: &str) -> Option<Diagnostic> {
+        if !complaint.contains("quoted scalar") {
+            return None;
+        }
+        let here = self.text[self.at..].starts_with(['"', '\'']).then_some(self.at);
+        let start = here.or_else(|| self.text[..self.at].rfind(['"', '\'']))?;
+        let quote = self.text[start..].chars().next()?;
+        let found = self.error(start, start + 1, format!("this {quote} is never closed"));
+        Some(found.label("the string starts here").help(format!("add the closing {quote}")))
+    }
+
+    fn unclosed_bracket(&self, complaint: &str) -> Option<Diagnostic> {
+        let flow = complaint.contains("flow") || complaint.contains("illegal placement of ':'");
+        if !flow {
+            return None;
+        }
+        let (open, bracket) = last_open_bracket(&self.text[..self.at])?;
+        let close = if bracket == '[' { ']' } else { '}' };
+        let found = self.error(open, open + 1, format!("this `{bracket}` is never closed"));
+        let found = found.label("opened here").help(format!("add the closing `{close}`"));
+        Some(if bracket == '{' && self.text[..open].ends_with("${") {
+            self.error(open - 1, open + 1, "an expression that starts a value needs quotes here")
+                .help("write the value in quotes: \"${{ … }}\"")
+        } else {
+            found.related(self.rest_of_line(), "still inside it here")
+        })
+    }
+
+    fn trailing_content(&self, complaint: &str) -> Option<Diagnostic> {
+        if !complaint.contains("trailing content after") {
+            return None;
+        }
+        let found =
+            self.error(self.at, self.rest_of_line().range().end, "text after the closing quote");
+        Some(found.label("does not belong to the string").help(
+            "quote the whole value; inside single quotes write '' for a quote, inside double quotes \\\"",
+        ))
+    }
+
+    fn reserved_character(&self, complaint: &str) -> Option<Diagnostic> {
+        let reserved =
+            self.text[self.at..].chars().next().filter(|char| matches!(char, '@' | '`' | '%'))?;
+        complaint.contains("unexpected character").then(|| {
+            let end = self.rest_of_line().range().end;
+            self.error(self.at, end, format!("a value cannot start with `{reserved}`"))
+                .help("put the value in quotes")
+        })
+    }
+
+    fn unknown_alias(&self, complaint: &str) -> Option<Diagnostic> {
+        if !complaint.contains("unknown anchor") {
+            return None;
+        }
+        let written = &self.text[self.at..];
+        let length = written.find(|char: char| char.is_whitespace() || ",]}".contains(char));
+        let alias = &written[..length.unwrap_or(written.len())];
+        let name = alias.strip_prefix('*').unwrap_or(alias);
+        let found =
+            self.error(self.at, self.at + alias.len(), format!("no anchor is called `{name}`"));
+        let help = if self.line.content().contains("*/")
+            || alias.len() <= 1
+            || name.starts_with(['*', '.', '/'])
+        {
+            "a leading `*` names an anchor in YAML; put a pattern in quotes".to_owned()
+        } else {
+            format!(
+                "define it before this line with `&{name}`, or quote the value if it is a pattern"
+            )
+        };
+        Some(found.help(help))
+    }
+
+    /// `name: build: fast`: the second colon makes a mapping where there can be none.
+    fn colon_in_value(&self, complaint: &str) -> Option<Diagnostic> {
+        let first = self.line.text.find(": ")?;
+        let colon = self.at - self.line.start;
+        if !complaint.contains("mapping values are not allowed") || colon <= first {
+            return None;
+        }
+        let value = first + 2;
+        let end = self.line.text.trim_end().len();
+        let text = &self.line.text[value..end];
+        let start = self.line.start;
+        let found = self.error(
+            start + colon,
+            start + colon + 1,
+            "a value cannot contain `: ` unless it is quoted",
+        );
+        Some(
+            found
+                .label("read as a second key")
+                .help(format!("quote the value: '{}'", text.replace('\'', "''"))),
+        )
+    }
+
+    fn list_on_key_line(&self, complaint: &str) -> Option<Diagnostic> {
+        complaint.contains("block sequence entries are not allowed").then(|| {
+            self.error(self.at, self.at + 1, "a list cannot start on the line of its key")
+                .help("start the list on the next line, indented by two spaces")
+        })
+    }
+
+    /// A line without a colon right before one that has it: `runs-on ubuntu-latest`.
+    fn missing_colon(&self, complaint: &str) -> Option<Diagnostic> {
+        let before = self.lines_before().next()?;
+        let applies = complaint.contains("mapping values are not allowed")
+            || complaint.contains("could not find expected ':'");
+        if !applies || before.indent() != self.line.indent() || before.content().contains(':') {
+            return None;
+        }
+        let start = before.start + before.indent();
+        let key = before.content().split_whitespace().next().unwrap_or_default();
+        let found = self.error(start, start + before.content().len(), "this line has no `:`");
+        Some(
+            found
+                .label("not a key and a value")
+                .help(format!("a key is followed by a colon and a space: `{key}: …`")),
+        )
+    }
+
+    /// The line stands at a column where none of the open mappings has its keys.
+    fn indentation(&self) -> Option<Diagnostic> {
+        let indent = self.line.indent();
+        let before: Vec<Line<'_>> = self.lines_before().take(200).collect();
+        let (start, end) = self.whole_line();
+        let columns = open_columns(&before, self.line.content().starts_with("- "));
+        let name = key_name(self.line.content());
+        let message =
+            format!("{name} is indented by {}, which matches nothing above", spaces(indent));
+        let mut found = self.error(start, end, message).label(format!("{} here", spaces(indent)));
+        let (nearest, line) =
+            columns.iter().min_by_key(|(column, _)| column.abs_diff(indent)).copied()?;
+        if nearest == indent {
+            return None;
+        }
+        let at = line.start + nearest;
+        let length = line.text[nearest..].trim_end().len();
+        found = found.related(self.span(at, at + length), format!("{} here", spaces(nearest)));
+        let parent =
+            columns.iter().filter(|(column, _)| *column < nearest).map(|(_, line)| line).next();
+        let context = parent
+            .map(|line| key_name(line.content()))
+            .map_or(String::new(), |parent| format!(" in {parent}"));
+        Some(found.help(format!(
+            "indent it by {} to stand beside {}{context}",
+            spaces(nearest),
+            key_name(&line.text[nearest..]),
+        )))
+    }
+}
+
+fn spaces(count: usize) -> String {
+    match count {
+        0 => "no spaces".to_owned(),
+        1 => "1 space".to_owned(),
+        _ => format!("{count} spaces"),
+    }
+}
+
+fn key_name(content: &str) -> String {
+    let content = content.trim().trim_start_matches("- ");
+    match content.split_once(':') {
+        Some((key, _)) => format!("`{}`", key.trim()),
+        None => "this line".to_owned(),
+    }
+}
+
+fn line_at(text: &str, at: usize) -> Line<'_> {
+    let start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
+    let end = text[at..].find('\n').map_or(text.len(), |newline| at + newline);
+    Line { start, text: &text[start..end] }
+}
+
+/// The columns at which a key (or a list item) could stand after these lines (nearest line first),
+/// each with the line that opened it.
+fn open_columns<'t>(before: &[Line<'t>], items: bool) -> Vec<(usize, Line<'t>)> {
+    let mut columns: Vec<(usize, Line<'t>)> = Vec::new();
+    let mut limit = usize::MAX;
+    for line in before {
+        let is_item = line.content().starts_with("- ");
+        let column = if items { line.indent() } else { line.key_column() };
+        if column < limit && (if items { is_item } else { line.is_key() }) {
+            columns.push((column, *line));
+            limit = column;
+        }
+        if line.indent() == 0 {
+            break;
+        }
+    }
+    columns
+}
+
+/// The innermost bracket that is open at the end of the text. Quotes and comments are skipped as far
+/// as a look at single lines can tell.
+fn last_open_bracket(text: &str) -> Option<(usize, char)> {
+    let mut open = Vec::new();
+    let mut quote = None;
+    let mut previous = ' ';
+    let mut comment = false;
+    for (at, char) in text.char_indices() {
+        match (quote, char) {
+            (_, '\n') => comment = false,
+            _ if comment => {}
+            (Some(end), _) if end == char => quote = None,
+            (Some(_), _) => {}
+            (None, '\'' | '"') if matches!(previous, ' ' | '[' | '{' | ',') => quote = Some(char),
+            (None, '#') if previous.is_whitespace() => comment = true,
+            (None, '[' | '{') => open.push((at, char)),
+            (None, ']' | '}') => {
+                open.pop();
+            }
+            _ => {}
+        }
+        previous = char;
+    }
+    open.pop()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::source::SourceMap;
+
+    fn check(yaml: &str, line: usize, message: &str, help: &str) {
+        let mut sources = SourceMap::new();
+        let file = sources.add("t.yml", yaml);
+        let (root, diagnostics) = super::super::read(file, &sources);
+        assert!(root.is_none());
+        let found = diagnostics.last().expect("there is an error");
+        assert_eq!(found.message, message, "{yaml}");
+        assert_eq!(sources.start(found.span).line, line, "{yaml}");
+        assert_eq!(found.help.as_deref().unwrap_or_default(), help, "{yaml}");
+    }
+
+    /// P5
+    #[test]
+    fn usual_mistakes_are_named_with_their_remedy() {
+        check(
+            "jobs:\n  a:\n    runs-on: x\n     steps: y\n",
+            4,
+            "`steps` is indented by 5 spaces, which matches nothing above",
+            "indent it by 4 spaces to stand beside `runs-on` in `a`",
+        );
+        check(
+            "a:\n  - run: x\n    name: y\n   env: z\n",
+            4,
+            "`env` is indented by 3 spaces, which matches nothing above",
+            "indent it by 4 spaces to stand beside `name` in `a`",
+        );
+        check(
+            "name: a: b\n",
+            1,
+            "a value cannot contain `: ` unless it is quoted",
+            "quote the value: 'a: b'",
+        );
+        check(
+            "a:\n\tb: c\n",
+            2,
+            "a tab cannot indent YAML",
+            "indent with spaces; most editors can convert the file",
+        );
+        check("a: \"x\nb: c\n", 1, "this \" is never closed", "add the closing \"");
+        check("a: [x, y\nb: c\n", 1, "this `[` is never closed", "add the closing `]`");
+        check("a: {x: y\n", 1, "this `{` is never closed", "add the closing `}`");
+        check(
+            "on:\n  push:\n    paths: [**.js]\n",
+            3,
+            "no anchor is called `*.js`",
+            "a leading `*` names an anchor in YAML; put a pattern in quotes",
+        );
+        check("a: @x\n", 1, "a value cannot start with `@`", "put the value in quotes");
+        check(
+            "k: - a\n",
+            1,
+            "a list cannot start on the line of its key",
+            "start the list on the next line, indented by two spaces",
+        );
+        check(
+            "runs-on x\nsteps: y\n",
+            1,
+            "this line has no `:`",
+            "a key is followed by a colon and a space: `runs-on: …`",
+        );
+        check(
+            "a: 'it's'\n",
+            1,
+            "text after the closing quote",
+            "quote the whole value; inside single quotes write '' for a quote, inside double quotes \\\"",
+        );
+        check(
+            "a: 1\n---\nb: 1\n",
+            2,
+            "the file contains a second YAML document",
+            "keep one workflow per file, without `---` between parts",
+        );
+    }
+}
