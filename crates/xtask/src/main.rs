@@ -1,9 +1,5 @@
 //! `cargo xtask tidy` and `cargo xtask gen`.
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a command line talks to a person"
-)]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line talks to a person")]
 
 use std::process::ExitCode;
 
@@ -26,20 +22,11 @@ fn main() -> ExitCode {
 }
 
 fn run(words: &[String]) -> Result<ExitCode> {
-    match words
-        .iter()
-        .map(String::as_str)
-        .collect::<Vec<_>>()
-        .as_slice()
-    {
+    match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["tidy"] => {
             let report = tidy::run(&Repository::open()?)?;
             print!("{report}");
-            Ok(if report.findings.is_empty() {
-                ExitCode::SUCCESS
-            } else {
-                ExitCode::FAILURE
-            })
+            Ok(if report.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
         ["gen"] => {
             for path in generate::write(&Repository::open()?)? {

@@ -39,24 +39,14 @@ pub struct Dependency {
 impl Repository {
     /// The repository that this program was built from.
     pub fn open() -> Result<Self> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("../..")
-            .canonicalize()?;
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
         let files = tracked_files(&root)?;
         let packages = packages(&root)?;
-        Ok(Self {
-            root,
-            files,
-            packages,
-        })
+        Ok(Self { root, files, packages })
     }
 
     pub fn text(&self, path: &str) -> Option<&str> {
-        self.files
-            .iter()
-            .find(|file| file.path == path)?
-            .text
-            .as_deref()
+        self.files.iter().find(|file| file.path == path)?.text.as_deref()
     }
 
     /// Path and text of every file whose name ends in `suffix`.
@@ -77,25 +67,14 @@ impl Repository {
                 text: Some((*text).to_owned()),
             })
             .collect();
-        Self {
-            root: PathBuf::new(),
-            files,
-            packages: Vec::new(),
-        }
+        Self { root: PathBuf::new(), files, packages: Vec::new() }
     }
 }
 
 /// Files that git tracks or would track: a new file is checked before its first commit.
 fn tracked_files(root: &Path) -> Result<Vec<TrackedFile>> {
     // A checkout owned by another user is fine here: git only lists names.
-    let words = [
-        "-c",
-        "safe.directory=*",
-        "ls-files",
-        "-z",
-        "--cached",
-        "--others",
-    ];
+    let words = ["-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others"];
     let listing = output(root, "git", &[&words[..], &["--exclude-standard"]].concat())?;
     let mut files = Vec::new();
     for path in listing.split('\0').filter(|path| !path.is_empty()) {
@@ -118,17 +97,9 @@ fn tracked_files(root: &Path) -> Result<Vec<TrackedFile>> {
 }
 
 fn packages(root: &Path) -> Result<Vec<Package>> {
-    let words = [
-        "metadata",
-        "--no-deps",
-        "--offline",
-        "--format-version",
-        "1",
-    ];
+    let words = ["metadata", "--no-deps", "--offline", "--format-version", "1"];
     let metadata: Value = serde_json::from_str(&output(root, &cargo(), &words)?)?;
-    let listed = metadata["packages"]
-        .as_array()
-        .context("cargo metadata lists no packages")?;
+    let listed = metadata["packages"].as_array().context("cargo metadata lists no packages")?;
     let mut packages: Vec<Package> = listed.iter().map(package).collect();
     packages.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(packages)
@@ -150,18 +121,12 @@ fn package(described: &Value) -> Package {
 }
 
 /// The cargo that runs us, so that a toolchain chosen by the caller is kept.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "cargo names itself in the environment"
-)]
+#[expect(clippy::disallowed_methods, reason = "cargo names itself in the environment")]
 pub(crate) fn cargo() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a chore may start programs; the product may not"
-)]
+#[expect(clippy::disallowed_methods, reason = "a chore may start programs; the product may not")]
 pub(crate) fn command(root: &Path, program: &str, words: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.args(words).current_dir(root);
@@ -173,11 +138,7 @@ fn output(root: &Path, program: &str, words: &[&str]) -> Result<String> {
         .output()
         .with_context(|| format!("cannot start {program}; is it installed?"))?;
     let complaint = String::from_utf8_lossy(&finished.stderr);
-    ensure!(
-        finished.status.success(),
-        "{program} {} failed: {complaint}",
-        words.join(" ")
-    );
+    ensure!(finished.status.success(), "{program} {} failed: {complaint}", words.join(" "));
     Ok(String::from_utf8(finished.stdout)?)
 }
 
@@ -188,29 +149,15 @@ mod tests {
     #[test]
     fn the_real_repository_lists_its_files_and_packages() {
         let repository = Repository::open().unwrap();
-        assert!(
-            repository
-                .text("Cargo.toml")
-                .unwrap()
-                .contains("[workspace]")
-        );
-        let xtask = repository
-            .packages
-            .iter()
-            .find(|package| package.name == "xtask")
-            .unwrap();
-        let lang = Dependency {
-            name: "kiln-lang".to_owned(),
-            only_for_tests: false,
-        };
+        assert!(repository.text("Cargo.toml").unwrap().contains("[workspace]"));
+        let xtask = repository.packages.iter().find(|package| package.name == "xtask").unwrap();
+        let lang = Dependency { name: "kiln-lang".to_owned(), only_for_tests: false };
         assert!(xtask.dependencies.contains(&lang));
     }
 
     #[test]
     fn a_program_that_fails_says_what_it_said() {
-        let error = output(Path::new("."), "git", &["no-such-verb"])
-            .unwrap_err()
-            .to_string();
+        let error = output(Path::new("."), "git", &["no-such-verb"]).unwrap_err().to_string();
         assert!(error.contains("git no-such-verb failed"), "{error}");
         assert!(error.contains("not a git command"), "{error}");
     }

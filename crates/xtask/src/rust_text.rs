@@ -20,9 +20,7 @@ pub(crate) fn is_test_path(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     name == "tests.rs"
         || name.ends_with("_tests.rs")
-        || path
-            .split('/')
-            .any(|part| part == "tests" || part == "benches")
+        || path.split('/').any(|part| part == "tests" || part == "benches")
 }
 
 /// The 1-based line of a byte offset.
@@ -68,10 +66,8 @@ pub(crate) fn functions(code: &str) -> Vec<Function> {
     for (at, _) in code.match_indices("fn ") {
         let is_word =
             !code[..at].ends_with(|before: char| before.is_alphanumeric() || before == '_');
-        let name: String = code[at + 3..]
-            .chars()
-            .take_while(|c| c.is_alphanumeric() || *c == '_')
-            .collect();
+        let name: String =
+            code[at + 3..].chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
         let end = item_end(code, at);
         if is_word && !name.is_empty() && code[..end].ends_with('}') {
             let lines = line_of(code, end) - line_of(code, at) + 1;
@@ -179,7 +175,7 @@ mod tests {
         check_code("a // b {\nc", "a       \nc");
         check_code("a /* { /* { */ } */ b", "a                   b");
         check_code(r#"f("}\"{") + g"#, "f(      ) + g");
-        check_code("f(r#\"}\"\"#) + g", "f(        ) + g");
+        check_code("f(r#\"}\"\"#) + g", "f(       ) + g");
         check_code("f('{', '\\'', 'é')", "f(   ,     ,     )");
     }
 
@@ -190,15 +186,7 @@ mod tests {
 
     #[test]
     fn text_that_never_ends_does_not_panic() {
-        for source in [
-            "\"abc",
-            "r##\"abc\"#",
-            "/* /* */",
-            "'\\",
-            "fn f() {",
-            "#[cfg(test)]",
-            "'",
-        ] {
+        for source in ["\"abc", "r##\"abc\"#", "/* /* */", "'\\", "fn f() {", "#[cfg(test)]", "'"] {
             let masked = code(source);
             functions(&masked);
             test_items(&masked);
@@ -206,14 +194,10 @@ mod tests {
     }
 
     fn check_functions(source: &str, expected: &[(&str, usize)]) {
-        let found: Vec<(String, usize)> = functions(&code(source))
-            .into_iter()
-            .map(|found| (found.name, found.lines))
-            .collect();
-        let expected: Vec<(String, usize)> = expected
-            .iter()
-            .map(|(name, lines)| ((*name).to_owned(), *lines))
-            .collect();
+        let found: Vec<(String, usize)> =
+            functions(&code(source)).into_iter().map(|found| (found.name, found.lines)).collect();
+        let expected: Vec<(String, usize)> =
+            expected.iter().map(|(name, lines)| ((*name).to_owned(), *lines)).collect();
         assert_eq!(found, expected, "{source}");
     }
 
@@ -229,10 +213,7 @@ mod tests {
 
     #[test]
     fn declarations_and_function_pointers_are_not_functions() {
-        check_functions(
-            "trait T {\n    fn a();\n}\ntype F = fn (u8);\nlet my_fn = 1;\n",
-            &[],
-        );
+        check_functions("trait T {\n    fn a();\n}\ntype F = fn (u8);\nlet my_fn = 1;\n", &[]);
     }
 
     #[test]
@@ -248,11 +229,7 @@ mod tests {
 
     #[test]
     fn files_of_tests_are_known_by_their_place() {
-        for path in [
-            "crates/a/tests/it/main.rs",
-            "crates/a/src/b/tests.rs",
-            "src/b_tests.rs",
-        ] {
+        for path in ["crates/a/tests/it/main.rs", "crates/a/src/b/tests.rs", "src/b_tests.rs"] {
             assert!(is_test_path(path), "{path}");
         }
         for path in ["crates/a/src/contests.rs", "crates/a/src/lib.rs"] {

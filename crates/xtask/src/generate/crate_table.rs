@@ -10,15 +10,10 @@ use crate::repository::{Package, Repository};
 const PAGE: &str = "ARCHITECTURE.md";
 
 pub(super) fn generate(repository: &Repository) -> Result<Vec<Output>> {
-    let page = repository
-        .text(PAGE)
-        .with_context(|| format!("{PAGE} is missing"))?;
+    let page = repository.text(PAGE).with_context(|| format!("{PAGE} is missing"))?;
     let text = replace_section(page, "crates", &table(&repository.packages))
         .with_context(|| format!("cannot update {PAGE}"))?;
-    Ok(vec![Output {
-        path: PAGE.to_owned(),
-        text,
-    }])
+    Ok(vec![Output { path: PAGE.to_owned(), text }])
 }
 
 fn table(packages: &[Package]) -> String {
@@ -26,25 +21,12 @@ fn table(packages: &[Package]) -> String {
     for package in packages {
         let used: Vec<String> = packages
             .iter()
-            .filter(|other| {
-                package
-                    .dependencies
-                    .iter()
-                    .any(|used| used.name == other.name)
-            })
+            .filter(|other| package.dependencies.iter().any(|used| used.name == other.name))
             .map(|other| format!("`{}`", other.name))
             .collect();
-        let used = if used.is_empty() {
-            "nothing of ours".to_owned()
-        } else {
-            used.join(", ")
-        };
-        writeln!(
-            table,
-            "| `{}` | {} | {used} |",
-            package.name, package.description
-        )
-        .expect("writing to a string does not fail");
+        let used = if used.is_empty() { "nothing of ours".to_owned() } else { used.join(", ") };
+        writeln!(table, "| `{}` | {} | {used} |", package.name, package.description)
+            .expect("writing to a string does not fail");
     }
     table
 }
@@ -61,10 +43,7 @@ mod tests {
             description: format!("does {name}"),
             dependencies: used
                 .iter()
-                .map(|name| Dependency {
-                    name: (*name).to_owned(),
-                    only_for_tests: false,
-                })
+                .map(|name| Dependency { name: (*name).to_owned(), only_for_tests: false })
                 .collect(),
         };
         let packages = [package("a", &["b", "serde"]), package("b", &[])];

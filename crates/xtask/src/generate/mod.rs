@@ -55,22 +55,13 @@ pub fn write(repository: &Repository) -> Result<Vec<String>> {
 /// Lets the tests that own a generated page rewrite it.
 pub fn rewrite_pages_owned_by_tests() -> Result<()> {
     let root = Repository::open()?.root;
-    let words = [
-        "test",
-        "--quiet",
-        "--package",
-        "kiln",
-        "reference_is_up_to_date",
-    ];
+    let words = ["test", "--quiet", "--package", "kiln", "reference_is_up_to_date"];
     let finished = repository::command(&root, &repository::cargo(), &words)
         .env("UPDATE_EXPECT", "1")
         .stdout(std::process::Stdio::null())
         .status()
         .context("cannot start cargo")?;
-    ensure!(
-        finished.success(),
-        "a test of `kiln` that writes a reference failed"
-    );
+    ensure!(finished.success(), "a test of `kiln` that writes a reference failed");
     Ok(())
 }
 
@@ -78,12 +69,9 @@ pub fn rewrite_pages_owned_by_tests() -> Result<()> {
 fn replace_section(page: &str, section: &str, content: &str) -> Result<String> {
     let start = format!("<!-- generated: {section} -->\n");
     let end = format!("<!-- end of generated: {section} -->");
-    let (before, rest) = page
-        .split_once(&start)
-        .with_context(|| format!("no line `{}`", start.trim_end()))?;
-    let (_, after) = rest
-        .split_once(&end)
-        .with_context(|| format!("no line `{end}`"))?;
+    let (before, rest) =
+        page.split_once(&start).with_context(|| format!("no line `{}`", start.trim_end()))?;
+    let (_, after) = rest.split_once(&end).with_context(|| format!("no line `{end}`"))?;
     Ok(format!("{before}{start}{content}{end}{after}"))
 }
 

@@ -7,21 +7,14 @@ use crate::repository::Repository;
 const CATALOGUE: &str = "crates/xtask/catalogue.txt";
 
 pub(super) fn note(repository: &Repository) -> Option<String> {
-    let tested: BTreeSet<&str> = repository
-        .texts(".rs")
-        .flat_map(|(_, text)| ids_of_tests(text))
-        .collect();
+    let tested: BTreeSet<&str> =
+        repository.texts(".rs").flat_map(|(_, text)| ids_of_tests(text)).collect();
     let catalogue = repository.text(CATALOGUE).unwrap_or_default();
-    let untested: Vec<&str> = entries(catalogue)
-        .filter(|id| !tested.contains(id))
-        .collect();
+    let untested: Vec<&str> = entries(catalogue).filter(|id| !tested.contains(id)).collect();
     let total = entries(catalogue).count();
     (!untested.is_empty()).then(|| {
         let count = untested.len();
-        format!(
-            "{count} of {total} catalogue ids have no test yet: {}",
-            untested.join(" ")
-        )
+        format!("{count} of {total} catalogue ids have no test yet: {}", untested.join(" "))
     })
 }
 
@@ -45,10 +38,7 @@ fn ids_of_tests(text: &str) -> Vec<&str> {
             is_test |= line.ends_with("test]") || line.contains("test(");
         } else {
             if is_test {
-                found.extend(
-                    docs.iter()
-                        .flat_map(|doc| doc.split(|c: char| !c.is_alphanumeric())),
-                );
+                found.extend(docs.iter().flat_map(|doc| doc.split(|c: char| !c.is_alphanumeric())));
             }
             docs.clear();
             is_test = false;

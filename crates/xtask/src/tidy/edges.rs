@@ -11,20 +11,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kiln-blob", &[]),
     ("kiln-store", &["kiln-core"]),
     ("kiln-sim", &["kiln-core"]),
-    (
-        "kiln-runner",
-        &["kiln-core", "kiln-lang", "kiln-proto", "kiln-blob"],
-    ),
-    (
-        "kiln-server",
-        &[
-            "kiln-core",
-            "kiln-lang",
-            "kiln-proto",
-            "kiln-blob",
-            "kiln-store",
-        ],
-    ),
+    ("kiln-runner", &["kiln-core", "kiln-lang", "kiln-proto", "kiln-blob"]),
+    ("kiln-server", &["kiln-core", "kiln-lang", "kiln-proto", "kiln-blob", "kiln-store"]),
     ("kiln", PRODUCT),
     (TESTKIT, PRODUCT),
     ("xtask", &["kiln-lang"]),
@@ -73,19 +61,10 @@ mod tests {
     use crate::repository::Dependency;
 
     fn check(name: &str, used: &str, only_for_tests: bool, expected: &[&str]) {
-        let dependencies = vec![Dependency {
-            name: used.to_owned(),
-            only_for_tests,
-        }];
-        let package = Package {
-            name: name.to_owned(),
-            description: String::new(),
-            dependencies,
-        };
-        let found: Vec<String> = check_package(&package)
-            .into_iter()
-            .map(|found| found.message)
-            .collect();
+        let dependencies = vec![Dependency { name: used.to_owned(), only_for_tests }];
+        let package = Package { name: name.to_owned(), description: String::new(), dependencies };
+        let found: Vec<String> =
+            check_package(&package).into_iter().map(|found| found.message).collect();
         assert_eq!(found, expected, "{name} → {used}");
     }
 
@@ -103,12 +82,7 @@ mod tests {
         check("kiln-core", "kiln-lang", true, &[message]);
         let message = "`kiln-server` must not depend on `kiln-runner`";
         check("kiln-server", "kiln-runner", false, &[message]);
-        check(
-            "kiln-lang",
-            "xtask",
-            false,
-            &["`kiln-lang` must not depend on `xtask`"],
-        );
+        check("kiln-lang", "xtask", false, &["`kiln-lang` must not depend on `xtask`"]);
     }
 
     #[test]

@@ -30,15 +30,9 @@ mod tests {
             path: path.to_owned(),
             text: text.to_owned(),
         };
-        let outputs = [
-            output("a.md", "new"),
-            output("b.md", "same"),
-            output("c.md", "new"),
-        ];
-        let found: Vec<String> = compare(&repository, &outputs)
-            .into_iter()
-            .map(|finding| finding.path)
-            .collect();
+        let outputs = [output("a.md", "new"), output("b.md", "same"), output("c.md", "new")];
+        let found: Vec<String> =
+            compare(&repository, &outputs).into_iter().map(|finding| finding.path).collect();
         assert_eq!(found, ["a.md", "c.md"]);
     }
 }

@@ -5,10 +5,7 @@ use crate::repository::Repository;
 
 pub(super) fn check(repository: &Repository) -> Vec<Finding> {
     let hosts = hosts();
-    repository
-        .texts("")
-        .flat_map(|(path, text)| check_text(&hosts, path, text))
-        .collect()
+    repository.texts("").flat_map(|(path, text)| check_text(&hosts, path, text)).collect()
 }
 
 /// Put together from pieces, so that this file does not break its own rule.
@@ -30,9 +27,7 @@ fn check_text(hosts: &[String], path: &str, text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (index, line) in text.lines().enumerate() {
         // Cargo writes this name of its default registry into every lock file.
-        let line = line
-            .to_ascii_lowercase()
-            .replace(&format!("{}-index", hosts[0]), "");
+        let line = line.to_ascii_lowercase().replace(&format!("{}-index", hosts[0]), "");
         for host in hosts.iter().filter(|host| line.contains(host.as_str())) {
             let message = format!("names the registry host `{host}`; install packages by name");
             findings.push(Finding::on_line(path, index + 1, message));
@@ -61,10 +56,7 @@ mod tests {
 
     #[test]
     fn the_registry_name_in_a_lock_file_is_no_host() {
-        check(
-            &format!("source = \"registry+github/{}-index\"\n", hosts()[0]),
-            &[],
-        );
+        check(&format!("source = \"registry+github/{}-index\"\n", hosts()[0]), &[]);
         check("npm install left-pad\n", &[]);
     }
 }

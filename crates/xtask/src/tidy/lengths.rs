@@ -32,10 +32,8 @@ struct Exception {
 }
 
 pub(super) fn check(repository: &Repository) -> Vec<Finding> {
-    let measured: Vec<Measured> = repository
-        .texts(".rs")
-        .flat_map(|(path, text)| measure(path, text))
-        .collect();
+    let measured: Vec<Measured> =
+        repository.texts(".rs").flat_map(|(path, text)| measure(path, text)).collect();
     let (exceptions, mut findings) = exceptions(repository.text(EXCEPTIONS).unwrap_or_default());
     findings.extend(compare(&measured, &exceptions));
     findings
@@ -84,9 +82,7 @@ fn measure(path: &str, text: &str) -> Vec<Measured> {
             lines: function.lines,
             limit: FUNCTION_LIMIT,
         });
-    std::iter::once(of_file(lines_without_tests(text)))
-        .chain(of_functions)
-        .collect()
+    std::iter::once(of_file(lines_without_tests(text))).chain(of_functions).collect()
 }
 
 /// Reads lines such as `function crates/a/src/b.rs name 75`; `#` starts a comment.
@@ -98,11 +94,7 @@ fn exceptions(text: &str) -> (Vec<Exception>, Vec<Finding>) {
             continue;
         }
         let parsed = entry.rsplit_once(' ').and_then(|(subject, lines)| {
-            Some(Exception {
-                line,
-                subject: subject.to_owned(),
-                lines: lines.parse().ok()?,
-            })
+            Some(Exception { line, subject: subject.to_owned(), lines: lines.parse().ok()? })
         });
         if let Some(exception) = parsed {
             exceptions.push(exception);
@@ -117,9 +109,7 @@ fn exceptions(text: &str) -> (Vec<Exception>, Vec<Finding>) {
 fn compare(measured: &[Measured], exceptions: &[Exception]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for found in measured.iter().filter(|found| found.lines > found.limit) {
-        let exception = exceptions
-            .iter()
-            .find(|entry| entry.subject == found.subject);
+        let exception = exceptions.iter().find(|entry| entry.subject == found.subject);
         let allowed = exception.map_or(found.limit, |entry| entry.lines);
         if found.lines > allowed {
             let what = found.subject.rsplit(' ').next().unwrap_or_default();
@@ -151,10 +141,8 @@ mod tests {
     fn check(files: &[(&str, &str)], list: &str, expected: &[&str]) {
         let mut files = files.to_vec();
         files.push((EXCEPTIONS, list));
-        let found: Vec<String> = super::check(&Repository::fixture(&files))
-            .iter()
-            .map(ToString::to_string)
-            .collect();
+        let found: Vec<String> =
+            super::check(&Repository::fixture(&files)).iter().map(ToString::to_string).collect();
         assert_eq!(found, expected);
     }
 
@@ -197,11 +185,7 @@ mod tests {
     fn the_list_of_exceptions_must_shrink() {
         let list = "function src/a.rs long 90\n";
         let at = "crates/xtask/tidy-exceptions.txt:1:";
-        check(
-            &[("src/a.rs", &function_of(80))],
-            list,
-            &[&format!("{at} lower the entry to 80")],
-        );
+        check(&[("src/a.rs", &function_of(80))], list, &[&format!("{at} lower the entry to 80")]);
         let gone = format!("{at} no longer needed: remove the entry");
         check(&[("src/a.rs", &function_of(60))], list, &[&gone]);
         check(&[], list, &[&gone]);
@@ -217,9 +201,6 @@ mod tests {
     #[test]
     fn files_above_the_aim_are_noted() {
         let repository = Repository::fixture(&[("src/a.rs", &"//\n".repeat(401))]);
-        assert_eq!(
-            notes(&repository),
-            ["src/a.rs has 401 lines; the aim is 400"]
-        );
+        assert_eq!(notes(&repository), ["src/a.rs has 401 lines; the aim is 400"]);
     }
 }

@@ -4,10 +4,7 @@ use super::Finding;
 use crate::repository::Repository;
 
 pub(super) fn check(repository: &Repository) -> Vec<Finding> {
-    repository
-        .texts(".md")
-        .flat_map(|(path, text)| check_page(repository, path, text))
-        .collect()
+    repository.texts(".md").flat_map(|(path, text)| check_page(repository, path, text)).collect()
 }
 
 fn check_page(repository: &Repository, path: &str, text: &str) -> Vec<Finding> {
@@ -31,11 +28,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, String)> {
             return None;
         }
         let plain = |(part, text): (usize, &str)| {
-            if part % 2 == 0 {
-                text.to_owned()
-            } else {
-                "·".to_owned()
-            }
+            if part % 2 == 0 { text.to_owned() } else { "·".to_owned() }
         };
         (!fenced).then(|| (index + 1, line.split('`').enumerate().map(plain).collect()))
     })
@@ -44,9 +37,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, String)> {
 fn targets(line: &str) -> impl Iterator<Item = &str> {
     line.match_indices("](").filter_map(|(at, open)| {
         let rest = &line[at + open.len()..];
-        rest.split([')', ' '])
-            .next()
-            .filter(|target| !target.is_empty())
+        rest.split([')', ' ']).next().filter(|target| !target.is_empty())
     })
 }
 
@@ -56,11 +47,7 @@ fn leads_elsewhere(link: &str) -> bool {
 
 fn problem(repository: &Repository, page: &str, link: &str) -> Option<String> {
     let (target, heading) = link.split_once('#').unwrap_or((link, ""));
-    let path = if target.is_empty() {
-        page.to_owned()
-    } else {
-        resolve(page, target)
-    };
+    let path = if target.is_empty() { page.to_owned() } else { resolve(page, target) };
     let folder = format!("{path}/");
     let leads_to = |file: &str| path.is_empty() || file == path || file.starts_with(&folder);
     if !repository.files.iter().any(|file| leads_to(&file.path)) {
@@ -98,16 +85,9 @@ fn headings(text: &str) -> impl Iterator<Item = String> {
         c if c.is_alphanumeric() => Some(c),
         _ => None,
     };
-    text.lines()
-        .filter(|line| line.starts_with('#'))
-        .map(move |line| {
-            line.trim_start_matches('#')
-                .trim()
-                .to_lowercase()
-                .chars()
-                .filter_map(kept)
-                .collect()
-        })
+    text.lines().filter(|line| line.starts_with('#')).map(move |line| {
+        line.trim_start_matches('#').trim().to_lowercase().chars().filter_map(kept).collect()
+    })
 }
 
 #[cfg(test)]
@@ -120,39 +100,24 @@ mod tests {
             ("docs/plan.md", page),
             ("docs/lint.md", "# Lint\n\n## Exit codes, `0` to 2\n"),
         ]);
-        let found: Vec<String> = super::check(&repository)
-            .into_iter()
-            .map(|f| f.message)
-            .collect();
+        let found: Vec<String> = super::check(&repository).into_iter().map(|f| f.message).collect();
         assert_eq!(found, expected, "{page}");
     }
 
     #[test]
     fn links_that_lead_somewhere_are_fine() {
-        check(
-            "[a](lint.md) [b](../README.md) [c](/docs) [d](../docs/)",
-            &[],
-        );
+        check("[a](lint.md) [b](../README.md) [c](/docs) [d](../docs/)", &[]);
         check("[a](lint.md#exit-codes-0-to-2) [b](#here)\n# Here\n", &[]);
-        check(
-            "[a](https://example.test/x) [b](mailto:a@example.test)",
-            &[],
-        );
+        check("[a](https://example.test/x) [b](mailto:a@example.test)", &[]);
     }
 
     #[test]
     fn links_that_lead_nowhere_are_found() {
         check(
             "[a](gone.md) and [b](../LICENSE \"title\")",
-            &[
-                "the link `gone.md` leads nowhere",
-                "the link `../LICENSE` leads nowhere",
-            ],
+            &["the link `gone.md` leads nowhere", "the link `../LICENSE` leads nowhere"],
         );
-        check(
-            "[a](lint.md#gone)",
-            &["`docs/lint.md` has no heading `#gone`"],
-        );
+        check("[a](lint.md#gone)", &["`docs/lint.md` has no heading `#gone`"]);
         check("[a](#gone)", &["`docs/plan.md` has no heading `#gone`"]);
     }
 

@@ -26,19 +26,11 @@ pub struct Finding {
 
 impl Finding {
     fn in_file(path: &str, message: impl Into<String>) -> Self {
-        Self {
-            path: path.to_owned(),
-            line: None,
-            message: message.into(),
-        }
+        Self { path: path.to_owned(), line: None, message: message.into() }
     }
 
     fn on_line(path: &str, line: usize, message: impl Into<String>) -> Self {
-        Self {
-            path: path.to_owned(),
-            line: Some(line),
-            message: message.into(),
-        }
+        Self { path: path.to_owned(), line: Some(line), message: message.into() }
     }
 }
 

@@ -23,10 +23,7 @@ mod tests {
 
     fn check(bytes: usize, expected: usize) {
         let text = "x".repeat(bytes);
-        assert_eq!(
-            super::check(&Repository::fixture(&[("a.bin", &text)])).len(),
-            expected
-        );
+        assert_eq!(super::check(&Repository::fixture(&[("a.bin", &text)])).len(), expected);
     }
 
     #[test]

@@ -42,26 +42,14 @@ mod tests {
 
     #[test]
     fn unwraps_in_the_product_are_found() {
-        check(
-            "src/a.rs",
-            "fn a() {\n    b().unwrap();\n    c()\n        .unwrap();\n}\n",
-            &[2, 4],
-        );
+        check("src/a.rs", "fn a() {\n    b().unwrap();\n    c()\n        .unwrap();\n}\n", &[2, 4]);
     }
 
     #[test]
     fn unwraps_in_tests_comments_and_texts_are_fine() {
-        check(
-            "src/a.rs",
-            "#[cfg(test)]\nmod tests {\n    fn a() { b().unwrap(); }\n}\n",
-            &[],
-        );
+        check("src/a.rs", "#[cfg(test)]\nmod tests {\n    fn a() { b().unwrap(); }\n}\n", &[]);
         check("tests/a.rs", "fn a() { b().unwrap(); }\n", &[]);
-        check(
-            "src/a.rs",
-            "// b.unwrap()\nconst A: &str = \"b.unwrap()\";\n",
-            &[],
-        );
+        check("src/a.rs", "// b.unwrap()\nconst A: &str = \"b.unwrap()\";\n", &[]);
         check("src/a.rs", "fn a() { b().unwrap_or(1); }\n", &[]);
     }
 }
