@@ -57,14 +57,17 @@ impl Value {
         match (self, other) {
             (Self::Null, Self::Null) => true,
             (Self::Bool(a), Self::Bool(b)) => a == b,
-            (Self::Number(a), Self::Number(b)) => a.total_cmp(b).is_eq() || (*a == 0.0 && *b == 0.0),
+            (Self::Number(a), Self::Number(b)) => {
+                a.total_cmp(b).is_eq() || (*a == 0.0 && *b == 0.0)
+            }
             (Self::String(a), Self::String(b)) => a == b,
             (Self::Array(a), Self::Array(b)) => {
                 a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| a.same(b))
             }
             (Self::Object(a), Self::Object(b)) => {
                 a.len() == b.len()
-                    && a.iter().all(|(key, value)| b.get(key).is_some_and(|other| value.same(other)))
+                    && a.iter()
+                        .all(|(key, value)| b.get(key).is_some_and(|other| value.same(other)))
             }
             _ => false,
         }

@@ -49,12 +49,7 @@ impl Diagnostic {
         Self::new(code, Severity::Warning, span, message)
     }
 
-    fn new(
-        code: &'static str,
-        severity: Severity,
-        span: Span,
-        message: impl Into<String>,
-    ) -> Self {
+    fn new(code: &'static str, severity: Severity, span: Span, message: impl Into<String>) -> Self {
         let message = message.into();
         Self { code, severity, message, span, label: None, related: Vec::new(), help: None }
     }
