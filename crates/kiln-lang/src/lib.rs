@@ -5,3 +5,4 @@
 pub mod diag;
 pub mod filter;
 pub mod source;
+pub mod trigger;
