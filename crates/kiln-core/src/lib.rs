@@ -3,5 +3,7 @@
 //! Nothing here waits, reads a clock, draws a random number or touches a file. Programs above this
 //! crate bring those in as arguments.
 
+pub mod cron;
+pub mod graph;
 pub mod plan;
 pub mod value;
