@@ -3,4 +3,5 @@
 //! Pure: sources come in as strings, diagnostics and plans go out.
 
 pub mod diag;
+pub mod expr;
 pub mod source;
