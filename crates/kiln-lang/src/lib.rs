@@ -3,6 +3,7 @@
 //! Pure: sources come in as strings, diagnostics and plans go out.
 
 pub mod diag;
+pub mod expr;
 pub mod filter;
 pub mod source;
 pub mod trigger;

@@ -1,0 +1,3 @@
+//! Integration tests of the language crate, in one binary.
+
+mod vectors;
