@@ -5,6 +5,8 @@
 pub mod diag;
 pub mod expr;
 pub mod filter;
+pub mod schema;
 pub mod source;
 pub mod trigger;
+pub mod workflow;
 pub mod yaml;

@@ -127,8 +127,6 @@ const PULL_REQUEST_TYPES: &[&str] = &[
 
 const PROJECTS_ARE_GONE: &str =
     "GitHub has retired classic projects, so the event is never sent; remove it";
-const DISCUSSIONS_ONLY: &str =
-    "only GitHub Discussions makes this event; keep this workflow on GitHub";
 
 /// All events a workflow file can name, in alphabetical order.
 pub static EVENTS: &[EventSpec] = &[
@@ -173,15 +171,13 @@ pub static EVENTS: &[EventSpec] = &[
         ],
         TYPES,
         "A discussion was opened or changed.",
-    )
-    .refused(DISCUSSIONS_ONLY),
+    ),
     EventSpec::typed(
         "discussion_comment",
         CREATED_EDITED_DELETED,
         TYPES,
         "A comment on a discussion was written or changed.",
-    )
-    .refused(DISCUSSIONS_ONLY),
+    ),
     EventSpec::plain("fork", "Somebody forked the repository."),
     EventSpec::plain("gollum", "A page of the wiki was written or changed."),
     EventSpec::typed(
@@ -237,8 +233,7 @@ pub static EVENTS: &[EventSpec] = &[
         TYPES,
         "A milestone was made or changed.",
     ),
-    EventSpec::plain("page_build", "The GitHub Pages site of the repository was built.")
-        .refused("only GitHub Pages makes this event; listen to `push` on its source branch"),
+    EventSpec::plain("page_build", "The GitHub Pages site of the repository was built."),
     EventSpec::typed(
         "project",
         &["created", "closed", "reopened", "edited", "deleted"],
@@ -300,8 +295,7 @@ pub static EVENTS: &[EventSpec] = &[
         &["published", "updated"],
         TYPES,
         "A package on GitHub Packages was published or updated.",
-    )
-    .refused("only GitHub Packages makes this event; start the workflow from the publishing one"),
+    ),
     EventSpec::typed(
         "release",
         &["published", "unpublished", "created", "edited", "deleted", "prereleased", "released"],

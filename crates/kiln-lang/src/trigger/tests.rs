@@ -390,10 +390,7 @@ fn events_that_never_arrive_are_refused_with_a_way_out() {
     };
     refused("pull_request_comment", "issue_comment");
     refused("project_card", "retired");
-    refused("page_build", "push");
-    refused("registry_package", "GitHub Packages");
     refused("image_version", "hosted runners");
-    refused("discussion", "GitHub Discussions");
     for name in ["push", "issue_comment", "release", "merge_group", "status", "workflow_run"] {
         assert_eq!(event(name).expect("known").state, Support::Supported, "{name}");
     }

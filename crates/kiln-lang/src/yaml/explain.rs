@@ -11,9 +11,9 @@ pub(super) fn explain(file: FileId, text: &str, at: usize, complaint: &str) -> D
     let place = Place::new(file, text, at);
     place
         .tab()
+        .or_else(|| place.trailing_content(complaint))
         .or_else(|| place.unclosed_quote(complaint))
         .or_else(|| place.unclosed_bracket(complaint))
-        .or_else(|| place.trailing_content(complaint))
         .or_else(|| place.reserved_character(complaint))
         .or_else(|| place.unknown_alias(complaint))
         .or_else(|| place.colon_in_value(complaint))

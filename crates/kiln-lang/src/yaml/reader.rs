@@ -11,7 +11,7 @@ use crate::diag::Diagnostic;
 use crate::source::{FileId, SourceMap, Span};
 
 use super::explain::explain;
-use super::resolve::{number, resolve};
+use super::resolve::resolve;
 use super::{Entry, Kind, Node, Scalar, Style};
 
 /// The largest file that is read.
@@ -154,7 +154,7 @@ impl<'t> Builder<'t> {
             let message = format!("the document nests deeper than {MAX_DEPTH} levels");
             return Err(Box::new(Diagnostic::error("too-deep", start, message)));
         }
-        if let Some(tag) = tag.filter(|tag| !tag.is_yaml_core_schema()) {
+        if let Some(tag) = tag.filter(|tag| core_tag(tag).is_none()) {
             self.diagnostics.push(unknown_tag(&tag, start));
         }
         let nodes_before = self.nodes;
@@ -275,23 +275,32 @@ fn flow_end(end: Span, last: Span) -> Span {
     if end.start < end.end { end } else { last }
 }
 
+/// The name of a tag of the core schema, in its short or its long spelling.
+fn core_tag(tag: &Tag) -> Option<&str> {
+    if tag.is_yaml_core_schema() {
+        return Some(&tag.suffix);
+    }
+    tag.suffix.strip_prefix("tag:yaml.org,2002:")
+}
+
 /// The value of a tagged scalar, or what is wrong with it.
 fn tagged(tag: &Tag, text: &str, style: Style, span: Span) -> Result<Value, Diagnostic> {
-    if !tag.is_yaml_core_schema() {
-        return Err(unknown_tag(tag, span));
-    }
-    let plain = style == Style::Plain;
-    let value = match tag.suffix.as_str() {
-        "str" => Some(Value::string(text)),
-        "null" => Some(resolve(text)).filter(|value| plain && matches!(value, Value::Null)),
-        "bool" => Some(resolve(text)).filter(|value| plain && matches!(value, Value::Bool(_))),
-        "int" | "float" => number(text).filter(|_| plain).map(Value::Number),
-        _ => return Err(unknown_tag(tag, span)),
+    let fits = |value: &Value, name: &str| match name {
+        "null" => matches!(value, Value::Null),
+        "bool" => matches!(value, Value::Bool(_)),
+        _ => matches!(value, Value::Number(_)),
     };
-    value.ok_or_else(|| {
-        let message = format!("`{text}` is not a plain `!!{}`", tag.suffix);
-        Diagnostic::error("yaml-tag", span, message).help("remove the tag, or mend the value")
-    })
+    match core_tag(tag) {
+        Some("str") => Ok(Value::string(text)),
+        Some(name @ ("null" | "bool" | "int" | "float")) => Some(resolve(text))
+            .filter(|value| style == Style::Plain && fits(value, name))
+            .ok_or_else(|| {
+                let message = format!("`{text}` is not a plain `!!{name}`");
+                Diagnostic::error("yaml-tag", span, message)
+                    .help("remove the tag, or mend the value")
+            }),
+        _ => Err(unknown_tag(tag, span)),
+    }
 }
 
 fn unknown_tag(tag: &Tag, span: Span) -> Diagnostic {

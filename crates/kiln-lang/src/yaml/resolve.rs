@@ -13,7 +13,7 @@ pub(super) fn resolve(text: &str) -> Value {
     }
 }
 
-pub(super) fn number(text: &str) -> Option<f64> {
+fn number(text: &str) -> Option<f64> {
     if let Some(digits) = text.strip_prefix("0x") {
         return radix(digits, 16);
     }

@@ -1,0 +1,456 @@
+//! A document against the table: every fault found, every expression parsed once.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use kiln_core::value::Value;
+
+use crate::diag::Diagnostic;
+use crate::expr::condition::{self, Condition};
+use crate::expr::names::{Names, check_names};
+use crate::expr::template::{self, Template, TemplateExpr};
+use crate::expr::{Expr, ExprError};
+use crate::source::{SourceMap, Span};
+use crate::yaml::{Entry, Kind, Node};
+
+use super::describe::{expected, join, words_list};
+use super::suggest::{closest, homes};
+use crate::trigger::Support;
+
+use super::{Allowed, Def, Key, Mapping, Shape, Variants, events};
+
+/// The expressions of a checked document, found by their node.
+#[derive(Debug, Default)]
+pub struct Checked {
+    pub found: Vec<Found>,
+    by_node: HashMap<*const Node, usize>,
+}
+
+/// A scalar that holds expressions.
+#[derive(Debug)]
+pub struct Found {
+    pub node: Arc<Node>,
+    pub kind: FoundKind,
+    pub allowed: Allowed,
+}
+
+#[derive(Debug)]
+pub enum FoundKind {
+    Template(TemplateExpr),
+    Condition(Condition),
+}
+
+impl Checked {
+    pub fn at(&self, node: &Node) -> Option<&FoundKind> {
+        self.by_node.get(&std::ptr::from_ref(node)).map(|&index| &self.found[index].kind)
+    }
+
+    /// The expressions inside a scalar that is not a condition.
+    pub fn template(&self, node: &Node) -> Option<&TemplateExpr> {
+        match self.at(node)? {
+            FoundKind::Template(template) => Some(template),
+            FoundKind::Condition(_) => None,
+        }
+    }
+
+    pub fn condition(&self, node: &Node) -> Option<&Condition> {
+        match self.at(node)? {
+            FoundKind::Condition(condition) => Some(condition),
+            FoundKind::Template(_) => None,
+        }
+    }
+}
+
+/// Checks a document against a table.
+pub fn check(
+    root: &Arc<Node>,
+    def: &'static Def,
+    sources: &SourceMap,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Checked {
+    let mut checker =
+        Checker { sources, diagnostics, checked: Checked::default(), names: HashMap::new() };
+    let start = Span { end: root.span.start, ..root.span };
+    checker.visit(root, def, Allowed::NOTHING, first_line(start, sources));
+    checker.checked
+}
+
+/// The line on which a span starts, for faults of a whole file.
+fn first_line(span: Span, sources: &SourceMap) -> Span {
+    let file = sources.file(span.file);
+    let line = file.line(file.position(span.start as usize).line);
+    Span { end: span.start + u32::try_from(line.trim().len()).unwrap_or(0), ..span }
+}
+
+pub(super) struct Checker<'s> {
+    sources: &'s SourceMap,
+    diagnostics: &'s mut Vec<Diagnostic>,
+    checked: Checked,
+    names: HashMap<Allowed, Names>,
+}
+
+impl Checker<'_> {
+    pub(super) fn report(&mut self, found: Diagnostic) {
+        self.diagnostics.push(found);
+    }
+
+    /// Checks one node. `owner` is what a missing part is reported at: the key it stands behind.
+    pub(super) fn visit(
+        &mut self,
+        node: &Arc<Node>,
+        def: &'static Def,
+        outer: Allowed,
+        owner: Span,
+    ) {
+        let allowed = outer.and(def.allowed);
+        match &def.shape {
+            Shape::Condition => return self.condition(node, allowed),
+            Shape::Events => return events::check(self, node, owner),
+            _ => {}
+        }
+        if node.text().is_some_and(|text| text.contains("${{")) && self.holds_text(node) {
+            return self.template(node, allowed);
+        }
+        match &def.shape {
+            Shape::Mapping(mapping) if node.is_mapping() => {
+                self.mapping(node, mapping, mapping.what, allowed, owner);
+            }
+            Shape::Variants(variants) if node.is_mapping() => {
+                self.variants(node, variants, allowed, owner);
+            }
+            Shape::Sequence(item) if node.is_sequence() => {
+                for child in node.items() {
+                    self.visit(child, item, allowed, first_line(child.span, self.sources));
+                }
+            }
+            Shape::OneOf(choices) => match choices.iter().find(|choice| fits(node, choice)) {
+                Some(choice) => self.visit(node, choice, allowed, owner),
+                None => self.wrong_type(node, def, owner),
+            },
+            Shape::Anything => self.anything(node, allowed),
+            Shape::Word(words) if node.scalar().is_some() && !node.is_null() => {
+                self.word(node, words);
+            }
+            _ if fits(node, def) => {}
+            _ => self.wrong_type(node, def, owner),
+        }
+    }
+
+    /// Numbers and booleans cannot hold `${{`; a plain scalar that does is a string.
+    fn holds_text(&self, node: &Node) -> bool {
+        node.scalar().is_some_and(|scalar| matches!(scalar.value, Value::String(_)))
+    }
+
+    fn anything(&mut self, node: &Arc<Node>, allowed: Allowed) {
+        match &node.kind {
+            Kind::Scalar(_) => {}
+            Kind::Sequence(items) => {
+                for item in items {
+                    self.visit(item, &super::ANYTHING, allowed, item.span);
+                }
+            }
+            Kind::Mapping(entries) => {
+                for entry in entries {
+                    self.key_template(entry, allowed);
+                    self.visit(&entry.value, &super::ANYTHING, allowed, entry.key.span);
+                }
+            }
+        }
+    }
+
+    pub(super) fn mapping(
+        &mut self,
+        node: &Arc<Node>,
+        mapping: &'static Mapping,
+        what: &str,
+        allowed: Allowed,
+        owner: Span,
+    ) {
+        let mut misspelt: Vec<&str> = Vec::new();
+        for entry in node.entries() {
+            let name = entry.name();
+            if let Some(key) = mapping.keys.iter().find(|key| key.name == name) {
+                self.known_key(entry, key, allowed);
+            } else if let Some(rest) = &mapping.rest {
+                self.key_template(entry, allowed);
+                self.visit(&entry.value, rest.value, allowed, entry.key.span);
+            } else {
+                misspelt.extend(self.unknown_key(entry, mapping, what));
+            }
+        }
+        for key in mapping.keys.iter().filter(|key| key.required) {
+            if node.get(key.name).is_none() && !misspelt.contains(&key.name) {
+                let message = format!("{what} needs the key `{}`", key.name);
+                let help = format!("add `{}: …`: {}", key.name, lower_first(key.doc));
+                self.report(Diagnostic::error("missing-key", owner, message).help(help));
+            }
+        }
+    }
+
+    fn known_key(&mut self, entry: &Entry, key: &'static Key, allowed: Allowed) {
+        if let Support::Refused(reason) = key.support {
+            let message = format!("Kiln does not support `{}`: {reason}", key.name);
+            self.report(Diagnostic::error("unsupported", entry.key.span, message));
+        }
+        self.visit(&entry.value, key.def, allowed, entry.key.span);
+    }
+
+    /// Reports an unknown key and returns the one that was probably meant.
+    fn unknown_key(
+        &mut self,
+        entry: &Entry,
+        mapping: &'static Mapping,
+        what: &str,
+    ) -> Option<&'static str> {
+        let name = entry.name();
+        let meant = closest(name, mapping.keys.iter().map(|key| key.name));
+        let mut found = Diagnostic::error(
+            "unknown-key",
+            entry.key.span,
+            format!("unknown key `{name}` in {what}"),
+        );
+        found = match (meant, homes(name)) {
+            (Some(meant), _) => {
+                found.label(format!("did you mean `{meant}`?")).help(format!("write `{meant}:`"))
+            }
+            (None, Some(homes)) => {
+                let homes: Vec<String> = homes.iter().map(|home| (*home).to_owned()).collect();
+                found.label("does not belong here").help(format!(
+                    "`{name}` belongs to {}; check the indentation",
+                    join(&homes, "or")
+                ))
+            }
+            (None, None) => {
+                let names: Vec<&str> = mapping.keys.iter().map(|key| key.name).collect();
+                found.help(format!("{what} takes {}", words_list(&names).replace(" or ", " and ")))
+            }
+        };
+        self.report(found);
+        meant
+    }
+
+    fn variants(
+        &mut self,
+        node: &Arc<Node>,
+        variants: &'static Variants,
+        allowed: Allowed,
+        owner: Span,
+    ) {
+        let present: Vec<&(&str, &'static Mapping)> =
+            variants.choices.iter().filter(|(key, _)| node.get(key).is_some()).collect();
+        if let [(first, _), (second, _), ..] = present[..] {
+            let (first, second) = (node.entry(first), node.entry(second));
+            let (Some(first), Some(second)) = (first, second) else { return };
+            let (earlier, later) = if first.key.span.start < second.key.span.start {
+                (first, second)
+            } else {
+                (second, first)
+            };
+            self.report(
+                Diagnostic::error(
+                    "conflicting-keys",
+                    later.key.span,
+                    format!(
+                        "{} has either `{}` or `{}`, not both",
+                        variants.what,
+                        earlier.name(),
+                        later.name()
+                    ),
+                )
+                .related(earlier.key.span, "the other one is here"),
+            );
+            return;
+        }
+        let Some((_, mapping)) = present.first() else {
+            return self.no_variant(node, variants, allowed, owner);
+        };
+        self.mapping(node, mapping, mapping.what, allowed, owner);
+    }
+
+    /// None of the telling keys is there; perhaps one is misspelt.
+    fn no_variant(
+        &mut self,
+        node: &Arc<Node>,
+        variants: &'static Variants,
+        allowed: Allowed,
+        owner: Span,
+    ) {
+        let keys = || variants.choices.iter().map(|(key, _)| *key);
+        let known = |name: &str| {
+            variants
+                .choices
+                .iter()
+                .any(|(_, mapping)| mapping.keys.iter().any(|key| key.name == name))
+        };
+        let slip = node.entries().iter().map(Entry::name).filter(|name| !known(name));
+        let meant = slip.filter_map(|name| closest(name, keys())).next();
+        let (_, mapping) = variants
+            .choices
+            .iter()
+            .find(|(key, _)| Some(*key) == meant)
+            .unwrap_or(&variants.choices[0]);
+        if let (None, Some(missing)) = (meant, variants.missing) {
+            self.report(Diagnostic::error("missing-key", owner, missing));
+            return;
+        }
+        self.mapping(node, mapping, variants.what, allowed, owner);
+    }
+
+    fn word(&mut self, node: &Node, words: &[&'static str]) {
+        let text = node.text().unwrap_or_default();
+        if words.contains(&text) {
+            return;
+        }
+        let message = format!("unknown value `{text}`: expected {}", words_list(words));
+        let found = Diagnostic::error("unknown-value", node.span, message);
+        self.report(match closest(text, words.iter().copied()) {
+            Some(meant) => found.label(format!("did you mean `{meant}`?")),
+            None => found,
+        });
+    }
+
+    fn wrong_type(&mut self, node: &Node, def: &Def, owner: Span) {
+        let wanted = expected(def);
+        let message = format!("expected {wanted}, found {}", node.describe());
+        // Nothing has no place of its own, and a whole collection would underline half the file.
+        let span = if node.is_null() || node.scalar().is_none() { owner } else { node.span };
+        let found = Diagnostic::error("wrong-type", span, message);
+        self.report(found.maybe_help(type_help(node, def)));
+    }
+
+    /// Parses the expressions inside a string.
+    fn template(&mut self, node: &Arc<Node>, allowed: Allowed) {
+        let text = node.text().unwrap_or_default();
+        if allowed.is_empty() {
+            let at = text.find("${{").unwrap_or(0);
+            let end = text[at..].find("}}").map_or(text.len(), |end| at + end + 2);
+            let span = node.locate(at..end, self.sources);
+            self.report(
+                Diagnostic::error("expression-not-allowed", span, "no expression can stand here")
+                    .help("this value is read before a run exists; write it out"),
+            );
+            return;
+        }
+        match template::parse(text) {
+            Ok(Template::Literal(_)) => {}
+            Ok(Template::Expr(parsed)) => {
+                for part in &parsed.parts {
+                    self.names(&part.expr, node, allowed);
+                }
+                self.keep(node, FoundKind::Template(parsed), allowed);
+            }
+            Err(errors) => {
+                for error in errors {
+                    self.expression_error(node, &error);
+                }
+            }
+        }
+    }
+
+    /// A key that the author chooses may itself be an expression, or `${{ insert }}`.
+    fn key_template(&mut self, entry: &Entry, allowed: Allowed) {
+        let is_insert = entry
+            .name()
+            .trim()
+            .strip_prefix("${{")
+            .and_then(|rest| rest.strip_suffix("}}"))
+            .is_some_and(|inner| inner.trim() == "insert");
+        if entry.name().contains("${{") && !(is_insert && !allowed.is_empty()) {
+            self.template(&entry.key, allowed);
+        }
+    }
+
+    fn condition(&mut self, node: &Arc<Node>, allowed: Allowed) {
+        let Some(text) = node.text() else {
+            let message = format!("expected a condition, found {}", node.describe());
+            return self.report(Diagnostic::error("wrong-type", node.span, message));
+        };
+        match condition::effective(text) {
+            Ok(parsed) => {
+                for expr in &parsed.exprs {
+                    self.names(expr, node, allowed);
+                }
+                self.keep(node, FoundKind::Condition(parsed), allowed);
+            }
+            Err(errors) => {
+                for error in errors {
+                    self.expression_error(node, &error);
+                }
+            }
+        }
+    }
+
+    fn names(&mut self, expr: &Expr, node: &Arc<Node>, allowed: Allowed) {
+        let names = self.names.entry(allowed).or_insert_with(|| allowed.names());
+        for error in check_names(expr, names) {
+            self.expression_error(node, &error);
+        }
+    }
+
+    fn expression_error(&mut self, node: &Node, error: &ExprError) {
+        let span = node.locate(error.span.clone(), self.sources);
+        let found = Diagnostic::error("expression", span, error.message.clone());
+        self.report(found.maybe_help(error.help.clone()));
+    }
+
+    fn keep(&mut self, node: &Arc<Node>, kind: FoundKind, allowed: Allowed) {
+        self.checked.by_node.insert(Arc::as_ptr(node), self.checked.found.len());
+        self.checked.found.push(Found { node: node.clone(), kind, allowed });
+    }
+}
+
+/// Whether a node is of the kind that a place takes, without looking inside.
+fn fits(node: &Node, def: &Def) -> bool {
+    let value = node.scalar().map(|scalar| &scalar.value);
+    match &def.shape {
+        Shape::Null => node.is_null(),
+        Shape::Boolean => matches!(value, Some(Value::Bool(_))),
+        Shape::Number => matches!(value, Some(Value::Number(_))),
+        Shape::Text | Shape::Condition => value.is_some(),
+        Shape::NonEmptyText => node.text().is_some_and(|text| !text.is_empty()) && !node.is_null(),
+        Shape::Word(_) => value.is_some() && !node.is_null(),
+        Shape::Sequence(_) => node.is_sequence(),
+        Shape::Mapping(_) | Shape::Variants(_) => node.is_mapping(),
+        Shape::OneOf(choices) => choices.iter().any(|choice| fits(node, choice)),
+        Shape::Events | Shape::Anything => true,
+    }
+}
+
+fn type_help(node: &Node, def: &Def) -> Option<String> {
+    let text = node.text().unwrap_or_default();
+    match &def.shape {
+        Shape::Boolean if matches!(text, "true" | "false") => {
+            Some(format!("remove the quotes: `{text}`"))
+        }
+        Shape::Boolean if matches!(text.to_ascii_lowercase().as_str(), "yes" | "on" | "y") => {
+            Some("write `true`".to_owned())
+        }
+        Shape::Boolean if matches!(text.to_ascii_lowercase().as_str(), "no" | "off" | "n") => {
+            Some("write `false`".to_owned())
+        }
+        Shape::Number if text.parse::<f64>().is_ok() => {
+            Some(format!("remove the quotes: `{text}`"))
+        }
+        Shape::Sequence(_) if node.scalar().is_some() && !text.is_empty() => {
+            Some(format!("write a list: `[{text}]`"))
+        }
+        Shape::Sequence(item) if node.is_mapping() && matches!(item.shape, Shape::Variants(_)) => {
+            Some("start each one with `- `".to_owned())
+        }
+        Shape::Mapping(_) | Shape::Variants(_) if node.is_null() => {
+            Some("indent what belongs to it below it, or remove the key".to_owned())
+        }
+        Shape::Mapping(_) if node.is_sequence() => {
+            Some("remove the `- ` before its keys".to_owned())
+        }
+        _ => None,
+    }
+}
+
+fn lower_first(text: &str) -> String {
+    let mut chars = text.trim_end_matches('.').chars();
+    match chars.next() {
+        Some(first) => first.to_lowercase().chain(chars).collect(),
+        None => String::new(),
+    }
+}

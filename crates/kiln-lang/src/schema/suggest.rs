@@ -1,0 +1,129 @@
+//! Which known keys a person may have meant, and where a key belongs.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use super::{ACTION, Def, Mapping, Shape, WORKFLOW};
+
+/// The candidate nearest to a misspelt name, if one is near enough to be meant.
+pub fn closest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
+    let name = name.to_lowercase();
+    let limit = (name.chars().count() / 3).clamp(1, 3);
+    candidates
+        .into_iter()
+        .map(|candidate| (distance(&name, &candidate.to_lowercase(), limit), candidate))
+        .filter(|(distance, _)| *distance <= limit)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Edit distance in which swapping two neighbours counts once; anything above `limit` is `limit + 1`.
+fn distance(left: &str, right: &str, limit: usize) -> usize {
+    let (left, right): (Vec<char>, Vec<char>) = (left.chars().collect(), right.chars().collect());
+    if left.len().abs_diff(right.len()) > limit {
+        return limit + 1;
+    }
+    let mut before: Vec<usize> = Vec::new();
+    let mut previous: Vec<usize> = (0..=right.len()).collect();
+    for row in 1..=left.len() {
+        let mut current = vec![row];
+        for column in 1..=right.len() {
+            let same = left[row - 1] == right[column - 1];
+            let mut cost = (previous[column - 1] + usize::from(!same))
+                .min(previous[column] + 1)
+                .min(current[column - 1] + 1);
+            let swapped = row > 1
+                && column > 1
+                && left[row - 1] == right[column - 2]
+                && left[row - 2] == right[column - 1];
+            if swapped {
+                cost = cost.min(before[column - 2] + 1);
+            }
+            current.push(cost);
+        }
+        before = std::mem::replace(&mut previous, current);
+    }
+    previous[right.len()].min(limit + 1)
+}
+
+/// The mappings in which a key is known, as people call them: `steps` belongs to "a job".
+pub(super) fn homes(name: &str) -> Option<&'static [&'static str]> {
+    static HOMES: LazyLock<HashMap<&'static str, Vec<&'static str>>> = LazyLock::new(|| {
+        let mut homes = HashMap::new();
+        for root in [&WORKFLOW, &ACTION] {
+            collect(root, &mut Vec::new(), &mut homes);
+        }
+        homes
+    });
+    HOMES.get(name).map(Vec::as_slice)
+}
+
+fn collect(
+    def: &'static Def,
+    seen: &mut Vec<*const Mapping>,
+    homes: &mut HashMap<&'static str, Vec<&'static str>>,
+) {
+    match &def.shape {
+        Shape::Sequence(item) => collect(item, seen, homes),
+        Shape::OneOf(choices) => choices.iter().for_each(|choice| collect(choice, seen, homes)),
+        Shape::Mapping(mapping) => collect_mapping(mapping, mapping.what, seen, homes),
+        Shape::Variants(variants) => {
+            for (_, mapping) in variants.choices {
+                collect_mapping(mapping, variants.what, seen, homes);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn collect_mapping(
+    mapping: &'static Mapping,
+    what: &'static str,
+    seen: &mut Vec<*const Mapping>,
+    homes: &mut HashMap<&'static str, Vec<&'static str>>,
+) {
+    if seen.contains(&std::ptr::from_ref(mapping)) {
+        return;
+    }
+    seen.push(mapping);
+    for key in mapping.keys {
+        let places = homes.entry(key.name).or_default();
+        if !places.contains(&what) {
+            places.push(what);
+        }
+        collect(key.def, seen, homes);
+    }
+    if let Some(rest) = &mapping.rest {
+        collect(rest.value, seen, homes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_of_the_hand_finds_what_was_meant() {
+        let keys = ["steps", "strategy", "runs-on", "needs", "name"];
+        for (slip, meant) in [
+            ("step", Some("steps")),
+            ("stesp", Some("steps")),
+            ("Runs-On", Some("runs-on")),
+            ("run-on", Some("runs-on")),
+            ("runs_on", Some("runs-on")),
+            ("need", Some("needs")),
+            ("stratgey", Some("strategy")),
+            ("container", None),
+            ("x", None),
+        ] {
+            assert_eq!(closest(slip, keys), meant, "{slip}");
+        }
+    }
+
+    #[test]
+    fn a_key_knows_where_it_belongs() {
+        assert_eq!(homes("runs-on"), Some(&["a job"][..]));
+        assert!(homes("run").is_some_and(|homes| homes.contains(&"a step")));
+        assert!(homes("no-such-key").is_none());
+    }
+}

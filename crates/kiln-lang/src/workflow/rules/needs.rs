@@ -1,0 +1,83 @@
+//! `needs` must name jobs of the same file and must not run in circles.
+
+use std::collections::HashMap;
+
+use kiln_core::graph::Graph;
+
+use crate::diag::Diagnostic;
+use crate::schema::closest;
+use crate::workflow::{Document, Job};
+
+pub(super) fn check(document: &Document, found: &mut Vec<Diagnostic>) {
+    let jobs: Vec<Job<'_>> = document.jobs().collect();
+    let Some(node) = document.root.get("jobs").filter(|node| node.is_mapping()) else { return };
+    if node.entries().is_empty() {
+        let message = "a workflow needs at least one job";
+        found.push(Diagnostic::error("missing-key", node.span, message));
+        return;
+    }
+    let index: HashMap<String, usize> =
+        jobs.iter().enumerate().map(|(at, job)| (job.id().to_ascii_lowercase(), at)).collect();
+    let mut edges = vec![Vec::new(); jobs.len()];
+    for (at, job) in jobs.iter().enumerate() {
+        for need in job.needs() {
+            let name = need.text().unwrap_or_default();
+            match index.get(&name.to_ascii_lowercase()) {
+                Some(&other) => edges[at].push(other),
+                None if name.is_empty() => {}
+                None => found.push(unknown(name, need.span, *job, &jobs)),
+            }
+        }
+    }
+    let graph = Graph::new(edges).expect("every edge was found in the index of jobs");
+    if let Some(cycle) = graph.find_cycle() {
+        found.push(circle(&cycle, &jobs));
+    }
+}
+
+fn unknown(name: &str, span: crate::source::Span, job: Job<'_>, jobs: &[Job<'_>]) -> Diagnostic {
+    let found = Diagnostic::error(
+        "unknown-need",
+        span,
+        format!("job `{}` needs `{name}`, which is no job", job.id()),
+    );
+    let others = jobs.iter().map(Job::id).filter(|id| *id != job.id());
+    match closest(name, others.clone()) {
+        Some(meant) => found.label(format!("did you mean `{meant}`?")),
+        None => {
+            let names: Vec<String> = others.take(12).map(|id| format!("`{id}`")).collect();
+            if names.is_empty() {
+                found
+            } else {
+                found.help(format!("the other jobs are {}", names.join(", ")))
+            }
+        }
+    }
+}
+
+/// The cycle comes as jobs of which each needs the next, the last one the first.
+fn circle(cycle: &[usize], jobs: &[Job<'_>]) -> Diagnostic {
+    let first = jobs[cycle[0]];
+    let names: Vec<&str> = cycle.iter().chain(cycle.first()).map(|&at| jobs[at].id()).collect();
+    let message = if cycle.len() == 1 {
+        format!("job `{}` needs itself", first.id())
+    } else {
+        format!("jobs wait for each other in a circle: {}", names.join(" → "))
+    };
+    let place = |from: usize, to: usize| {
+        let target = jobs[to].id();
+        let need = jobs[from]
+            .needs()
+            .into_iter()
+            .find(|need| need.text().is_some_and(|text| text.eq_ignore_ascii_case(target)));
+        need.map_or(jobs[from].key.span, |need| need.span)
+    };
+    let next = |at: usize| cycle[(at + 1) % cycle.len()];
+    let mut found = Diagnostic::error("needs-cycle", place(cycle[0], next(0)), message)
+        .label(format!("`{}` waits for `{}`", first.id(), jobs[next(0)].id()));
+    for at in 1..cycle.len().min(6) {
+        let label = format!("`{}` waits for `{}`", jobs[cycle[at]].id(), jobs[next(at)].id());
+        found = found.related(place(cycle[at], next(at)), label);
+    }
+    found.help("remove one of these needs")
+}
