@@ -2,6 +2,7 @@
 //!
 //! Pure: sources come in as strings, diagnostics and plans go out.
 
+pub mod compile;
 pub mod diag;
 pub mod expr;
 pub mod filter;

@@ -53,6 +53,7 @@ impl Allowed {
         .and(Self::STEP_STATUS)
         .and(Self::HASH_FILES);
 
+    #[must_use]
     pub const fn and(self, other: Allowed) -> Allowed {
         Allowed {
             contexts: self.contexts | other.contexts,

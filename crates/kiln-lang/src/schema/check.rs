@@ -108,7 +108,7 @@ impl Checker<'_> {
             Shape::Events => return events::check(self, node, owner),
             _ => {}
         }
-        if node.text().is_some_and(|text| text.contains("${{")) && self.holds_text(node) {
+        if holds_expression(node) {
             return self.template(node, allowed);
         }
         match &def.shape {
@@ -134,11 +134,6 @@ impl Checker<'_> {
             _ if fits(node, def) => {}
             _ => self.wrong_type(node, def, owner),
         }
-    }
-
-    /// Numbers and booleans cannot hold `${{`; a plain scalar that does is a string.
-    fn holds_text(&self, node: &Node) -> bool {
-        node.scalar().is_some_and(|scalar| matches!(scalar.value, Value::String(_)))
     }
 
     fn anything(&mut self, node: &Arc<Node>, allowed: Allowed) {
@@ -282,8 +277,8 @@ impl Checker<'_> {
                 .iter()
                 .any(|(_, mapping)| mapping.keys.iter().any(|key| key.name == name))
         };
-        let slip = node.entries().iter().map(Entry::name).filter(|name| !known(name));
-        let meant = slip.filter_map(|name| closest(name, keys())).next();
+        let mut slip = node.entries().iter().map(Entry::name).filter(|name| !known(name));
+        let meant = slip.find_map(|name| closest(name, keys()));
         let (_, mapping) = variants
             .choices
             .iter()
@@ -355,7 +350,7 @@ impl Checker<'_> {
             .strip_prefix("${{")
             .and_then(|rest| rest.strip_suffix("}}"))
             .is_some_and(|inner| inner.trim() == "insert");
-        if entry.name().contains("${{") && !(is_insert && !allowed.is_empty()) {
+        if entry.name().contains("${{") && (allowed.is_empty() || !is_insert) {
             self.template(&entry.key, allowed);
         }
     }
@@ -397,6 +392,12 @@ impl Checker<'_> {
         self.checked.by_node.insert(Arc::as_ptr(node), self.checked.found.len());
         self.checked.found.push(Found { node: node.clone(), kind, allowed });
     }
+}
+
+/// Numbers and booleans cannot hold `${{`; a plain scalar that does is a string.
+fn holds_expression(node: &Node) -> bool {
+    node.scalar()
+        .is_some_and(|scalar| matches!(&scalar.value, Value::String(text) if text.contains("${{")))
 }
 
 /// Whether a node is of the kind that a place takes, without looking inside.

@@ -129,6 +129,6 @@ impl Document {
     pub fn action_steps(&self) -> Vec<Step<'_>> {
         let runs = self.root.get("runs");
         let steps = runs.and_then(|runs| runs.get("steps"));
-        steps.map_or_else(Vec::new, |steps| steps.items().iter().map(Step::new).collect())
+        steps.map_or_else(Vec::new, |steps| Step::list(steps))
     }
 }

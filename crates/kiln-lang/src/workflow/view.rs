@@ -35,14 +35,13 @@ impl<'d> Job<'d> {
     }
 
     pub fn steps(&self) -> Vec<Step<'d>> {
-        self.get("steps")
-            .map_or_else(Vec::new, |steps| steps.items().iter().map(Step::new).collect())
+        self.get("steps").map_or_else(Vec::new, |steps| Step::list(steps))
     }
 
     /// All steps, the ones inside `parallel` blocks in place of the block.
     pub fn flat_steps(&self) -> Vec<Step<'d>> {
         let inner = |step: Step<'d>| match step.work() {
-            Some(StepWork::Parallel(steps)) => steps.items().iter().map(Step::new).collect(),
+            Some(StepWork::Parallel(steps)) => Step::list(steps),
             _ => vec![step],
         };
         self.steps().into_iter().flat_map(inner).collect()
@@ -67,8 +66,9 @@ pub enum StepWork<'d> {
 }
 
 impl<'d> Step<'d> {
-    pub(super) fn new(node: &'d Arc<Node>) -> Self {
-        Self { node }
+    /// The steps of a `steps` or `parallel` list.
+    pub fn list(node: &'d Node) -> Vec<Self> {
+        node.items().iter().map(|node| Self { node }).collect()
     }
 
     pub fn get(&self, key: &str) -> Option<&'d Arc<Node>> {

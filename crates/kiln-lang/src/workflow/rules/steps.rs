@@ -54,8 +54,7 @@ impl Steps<'_> {
                 self.found.push(Diagnostic::error("unknown-value", node.span, message));
             }
             Some(StepWork::Parallel(node)) => {
-                let steps: Vec<Step<'_>> = node.items().iter().map(Step::new).collect();
-                self.list(&steps, true);
+                self.list(&Step::list(node), true);
             }
             _ => {}
         }
