@@ -4,5 +4,6 @@
 
 pub mod diag;
 pub mod filter;
+pub mod hash_files;
 pub mod source;
 pub mod trigger;
