@@ -1,6 +1,6 @@
 //! Whether an event starts a workflow, decided over plain data.
 //!
-//! A [`Trigger`] is one entry of `on`, an [`Event`] is what happened, and [`matches`] gives the
+//! A [`Trigger`] is one entry of `on`, an [`Event`] is what happened, and [`matches()`] gives the
 //! verdict with a reason that can be shown to the person who wonders why nothing ran.
 
 mod decide;
