@@ -98,8 +98,8 @@ fn product(vectors: &[(&str, &[Value])]) -> Result<Vec<Object>, MatrixError> {
         count.checked_mul(items.len()).filter(|&count| count <= MAX_LEGS * 64)
     });
     if count.is_none() {
-        let count: f64 = vectors.iter().map(|(_, items)| items.len() as f64).product();
-        return error("matrix", format!("makes {count} jobs; at most {MAX_LEGS} are allowed"));
+        let sizes = vectors.iter().map(|(_, items)| items.len());
+        return too_many(sizes.fold(1, usize::saturating_mul));
     }
     let mut legs = vec![Object::new()];
     for (key, items) in vectors {

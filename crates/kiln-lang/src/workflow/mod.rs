@@ -100,7 +100,7 @@ impl Document {
     /// The jobs in the order of the file.
     pub fn jobs(&self) -> impl Iterator<Item = Job<'_>> {
         let jobs = self.root.get("jobs").map_or(&[][..], |jobs| jobs.entries());
-        jobs.iter().filter(|entry| entry.value.is_mapping()).map(|entry| Job::new(entry))
+        jobs.iter().filter(|entry| entry.value.is_mapping()).map(Job::new)
     }
 
     pub fn job(&self, id: &str) -> Option<Job<'_>> {

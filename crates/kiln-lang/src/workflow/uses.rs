@@ -61,7 +61,8 @@ pub fn workflow(text: &str) -> Result<CallTarget, String> {
     const HOME: &str = ".github/workflows/";
     let is_file = |path: &str| {
         let name = path.strip_prefix(HOME).unwrap_or_default();
-        !name.contains('/') && (name.ends_with(".yml") || name.ends_with(".yaml"))
+        let extension = name.rsplit_once('.').map(|(_, extension)| extension);
+        !name.contains('/') && matches!(extension, Some("yml" | "yaml"))
     };
     if let Some(path) = text.strip_prefix("./").or_else(|| text.strip_prefix("$/")) {
         if path.contains('@') {

@@ -80,7 +80,8 @@ impl<'d> Step<'d> {
     }
 
     pub fn work(&self) -> Option<StepWork<'d>> {
-        let kinds: [(&str, fn(&'d Arc<Node>) -> StepWork<'d>); 6] = [
+        type Wrap<'d> = fn(&'d Arc<Node>) -> StepWork<'d>;
+        let kinds: [(&str, Wrap<'d>); 6] = [
             ("run", StepWork::Run),
             ("uses", StepWork::Uses),
             ("wait", StepWork::Wait),

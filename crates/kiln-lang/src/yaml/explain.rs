@@ -307,9 +307,8 @@ fn last_open_bracket(text: &str) -> Option<(usize, char)> {
     for (at, char) in text.char_indices() {
         match (quote, char) {
             (_, '\n') => comment = false,
-            _ if comment => {}
             (Some(end), _) if end == char => quote = None,
-            (Some(_), _) => {}
+            _ if comment || quote.is_some() => {}
             (None, '\'' | '"') if matches!(previous, ' ' | '[' | '{' | ',') => quote = Some(char),
             (None, '#') if previous.is_whitespace() => comment = true,
             (None, '[' | '{') => open.push((at, char)),

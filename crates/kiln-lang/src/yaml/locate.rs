@@ -70,7 +70,7 @@ fn seek(raw: &str, at: usize, char: char, style: Style) -> usize {
     }
     if char.is_whitespace() {
         // A folded line break is a space or a newline of the value: the break itself is its place.
-        return at + rest.find(|other: char| other == char || other == '\n').unwrap_or(0);
+        return at + rest.find([char, '\n']).unwrap_or(0);
     }
     let skipped = rest.len() - rest.trim_start().len();
     let rest = &rest[skipped..];

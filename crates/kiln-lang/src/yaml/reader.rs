@@ -103,11 +103,13 @@ impl<'t> Builder<'t> {
         let mut open: Vec<Open> = Vec::new();
         let mut root = None;
         while let Some(event) = parser.next_event() {
-            let (event, span) = event.map_err(|error| self.scan_error(&error))?;
+            let (event, span) = event.map_err(|error| Box::new(self.scan_error(&error)))?;
             let span = self.span(span);
             let done = match event {
                 Event::StreamEnd => break,
-                Event::DocumentStart(_) if root.is_some() => return Err(second_document(span)),
+                Event::DocumentStart(_) if root.is_some() => {
+                    return Err(Box::new(second_document(span)));
+                }
                 Event::Scalar(text, style, anchor, tag) => {
                     Some(self.scalar(&text, style, anchor, tag.as_deref(), span)?)
                 }
@@ -137,9 +139,9 @@ impl<'t> Builder<'t> {
         Ok(root)
     }
 
-    fn scan_error(&self, error: &ScanError) -> Fatal {
+    fn scan_error(&self, error: &ScanError) -> Diagnostic {
         let at = self.byte(error.marker().index());
-        Box::new(explain(self.file, self.text, at, error.info()))
+        explain(self.file, self.text, at, error.info())
     }
 
     fn open(
@@ -215,7 +217,7 @@ impl<'t> Builder<'t> {
             None if style == Style::Plain => resolve(text),
             None => Value::string(text),
             Some(tag) => tagged(tag, text, style, span).unwrap_or_else(|problem| {
-                self.diagnostics.push(problem);
+                self.diagnostics.push(*problem);
                 Value::string(text)
             }),
         };
@@ -258,11 +260,9 @@ impl<'t> Builder<'t> {
     }
 }
 
-fn second_document(span: Span) -> Fatal {
-    Box::new(
-        Diagnostic::error("yaml-syntax", span, "the file contains a second YAML document")
-            .help("keep one workflow per file, without `---` between parts"),
-    )
+fn second_document(span: Span) -> Diagnostic {
+    Diagnostic::error("yaml-syntax", span, "the file contains a second YAML document")
+        .help("keep one workflow per file, without `---` between parts")
 }
 
 fn trim_end(span: Span, text: &str) -> Span {
@@ -284,7 +284,7 @@ fn core_tag(tag: &Tag) -> Option<&str> {
 }
 
 /// The value of a tagged scalar, or what is wrong with it.
-fn tagged(tag: &Tag, text: &str, style: Style, span: Span) -> Result<Value, Diagnostic> {
+fn tagged(tag: &Tag, text: &str, style: Style, span: Span) -> Result<Value, Box<Diagnostic>> {
     let fits = |value: &Value, name: &str| match name {
         "null" => matches!(value, Value::Null),
         "bool" => matches!(value, Value::Bool(_)),
@@ -296,10 +296,12 @@ fn tagged(tag: &Tag, text: &str, style: Style, span: Span) -> Result<Value, Diag
             .filter(|value| style == Style::Plain && fits(value, name))
             .ok_or_else(|| {
                 let message = format!("`{text}` is not a plain `!!{name}`");
-                Diagnostic::error("yaml-tag", span, message)
-                    .help("remove the tag, or mend the value")
+                Box::new(
+                    Diagnostic::error("yaml-tag", span, message)
+                        .help("remove the tag, or mend the value"),
+                )
             }),
-        _ => Err(unknown_tag(tag, span)),
+        _ => Err(Box::new(unknown_tag(tag, span))),
     }
 }
 
