@@ -1,0 +1,248 @@
+//! What can be typed: commands, options, their help and examples.
+
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+
+/// Check, explain and draw GitHub Actions workflows, without running them
+///
+/// Kiln reads the workflows and actions of a repository exactly as GitHub does. These commands need
+/// no server and no network.
+///
+/// Exit codes: 0 all is well (warnings allowed), 1 the workflow or expression has errors, 2 kiln
+/// could not do what was asked.
+#[derive(Debug, Parser)]
+#[command(name = "kiln", version, subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    /// When to use colour
+    ///
+    /// `auto` uses it on a terminal unless the environment variable `NO_COLOR` is set.
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = Color::Auto, display_order = 100)]
+    pub(crate) color: Color,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The whole command tree, for completions, man pages and the reference.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Lint(LintArgs),
+    Eval(EvalArgs),
+    Plan(PlanArgs),
+    Graph(GraphArgs),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+/// Check workflows and actions
+///
+/// Reports everything that GitHub would refuse, and what it would accept but most likely is a
+/// mistake. All findings are shown, not only the first.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  kiln lint                              the repository you are in
+  kiln lint .github/workflows/ci.yml     one file
+  kiln lint --format sarif > kiln.sarif  for code scanning
+  kiln lint --format github              annotations inside a workflow
+  git show HEAD:ci.yml | kiln lint -     standard input
+
+Exit codes:
+  0  no errors (there may be warnings)
+  1  at least one error
+  2  wrong usage, or a path that does not exist")]
+pub(crate) struct LintArgs {
+    /// Files or directories to check, `-` for standard input [default: this repository]
+    ///
+    /// In a directory, kiln checks `.github/workflows/*.yml` and every `action.yml` below it; a
+    /// directory without `.github` also has its own `*.yml` files checked as workflows. `.yaml`
+    /// works as well. `.git`, `node_modules` and `target` are not searched.
+    #[arg(value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+
+    /// How to print the findings
+    #[arg(long, value_enum, default_value_t = LintFormat::Human)]
+    pub(crate) format: LintFormat,
+
+    /// Report only what the language itself refuses
+    ///
+    /// Leaves out the checks for likely mistakes, such as unpinned actions or script injection.
+    #[arg(long)]
+    pub(crate) no_checks: bool,
+
+    /// Show errors only: no warnings, no summary
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LintFormat {
+    /// For people, with the source underlined
+    Human,
+    /// One JSON array of objects with file, line, column, `end_line`, `end_column`, severity, code,
+    /// message and help; lines and columns count from one, columns in characters, ends exclusive
+    Json,
+    /// The same objects, one per line
+    Jsonl,
+    /// SARIF 2.1.0, for code scanning
+    Sarif,
+    /// Workflow commands that GitHub shows as annotations
+    Github,
+}
+
+/// Evaluate an expression
+///
+/// The expression may stand with or without `${{ }}`. A string is printed as it is, every other
+/// value as JSON. Numbers that JSON cannot write become the strings "NaN", "Infinity" and
+/// "-Infinity".
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  kiln eval \"startsWith('kiln', 'k') && 1 < 2\"
+  kiln eval \"hashFiles('**/Cargo.lock')\"
+  kiln eval 'github.ref_name' --context contexts.json
+  kiln eval --json \"fromJSON('[1, 2]')\"
+
+With --jsonl, each line of standard input is an object such as
+  {\"expr\": \"github.actor\", \"contexts\": {\"github\": {\"actor\": \"mona\"}}}
+and each line of output is one of
+  {\"kind\": \"String\", \"value\": \"mona\"}
+  {\"error\": {\"kind\": \"parsing\", \"message\": \"...\"}}
+where the kind of a value is Boolean, Number, String, Array, Object or Null, and the kind of an
+error is lexing, parsing, evaluation or, for a line that cannot be read, input. Blank lines are
+ignored. The exit code is 0 even if single lines have errors.")]
+pub(crate) struct EvalArgs {
+    /// The expression
+    #[arg(value_name = "EXPR", required_unless_present = "jsonl", allow_negative_numbers = true)]
+    pub(crate) expr: Option<String>,
+
+    /// A JSON file with the contexts: {"github": {...}, "env": {...}}
+    #[arg(long, value_name = "FILE")]
+    pub(crate) context: Option<PathBuf>,
+
+    /// Print {"kind": ..., "value": ...} or {"error": ...}
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Evaluate one expression per line of standard input
+    #[arg(long, conflicts_with_all = ["expr", "context", "json"])]
+    pub(crate) jsonl: bool,
+}
+
+/// Show what a workflow would run for an event, and why not
+///
+/// Without --event, shows the jobs and what starts the workflow. What only the run itself can
+/// answer stays an expression in `${{ }}`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  kiln plan .github/workflows/ci.yml
+  kiln plan ci.yml --event push --ref main --changed src/lib.rs
+  kiln plan ci.yml --event pull_request --event-file payload.json --json
+
+The exit code is 0 whether the workflow runs or is skipped, 1 if it has errors.")]
+pub(crate) struct PlanArgs {
+    /// The workflow file, `-` for standard input
+    #[arg(value_name = "WORKFLOW")]
+    pub(crate) workflow: PathBuf,
+
+    /// The event, such as push, `pull_request` or `workflow_dispatch`
+    #[arg(long, value_name = "EVENT")]
+    pub(crate) event: Option<String>,
+
+    /// A JSON file with the payload of the event
+    #[arg(long, value_name = "FILE", requires = "event")]
+    pub(crate) event_file: Option<PathBuf>,
+
+    /// The branch or the full ref; for pull requests the base branch [default: `ref` of the payload]
+    #[arg(long = "ref", value_name = "REF", requires = "event")]
+    pub(crate) reference: Option<String>,
+
+    /// A file that the event changed, for path filters; may be repeated
+    #[arg(long, value_name = "FILE", requires = "event")]
+    pub(crate) changed: Vec<String>,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Draw the jobs of a workflow
+///
+/// Jobs stand in the order in which they can start. A matrix is one box with the number of its
+/// legs, a reusable workflow shows its own jobs inside.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  kiln graph .github/workflows/ci.yml
+  kiln graph ci.yml --format svg -o ci.svg
+  kiln graph ci.yml --format dot | dot -Tpng > ci.png")]
+pub(crate) struct GraphArgs {
+    /// The workflow file, `-` for standard input
+    #[arg(value_name = "WORKFLOW")]
+    pub(crate) workflow: PathBuf,
+
+    /// How to draw
+    #[arg(long, value_enum, default_value_t = GraphFormat::Text)]
+    pub(crate) format: GraphFormat,
+
+    /// Write to this file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GraphFormat {
+    /// Boxes and lines for a terminal
+    Text,
+    /// A Mermaid flowchart, for Markdown
+    Mermaid,
+    /// Graphviz
+    Dot,
+    /// A self-contained picture, light or dark as the viewer prefers
+    Svg,
+}
+
+/// Print completions for a shell
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  kiln completions bash > ~/.local/share/bash-completion/completions/kiln
+  kiln completions zsh > ~/.zfunc/_kiln
+  kiln completions fish > ~/.config/fish/completions/kiln.fish")]
+pub(crate) struct CompletionsArgs {
+    #[arg(value_name = "SHELL")]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Print the man page, or write all of them
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  kiln man | man -l -
+  kiln man --out ~/.local/share/man/man1")]
+pub(crate) struct ManArgs {
+    /// Write kiln.1 and a page for each command into this directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_definitions_are_sound() {
+        super::command().debug_assert();
+    }
+}

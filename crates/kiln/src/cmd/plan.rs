@@ -1,0 +1,95 @@
+//! `kiln plan`: what a workflow would run for an event, and why not.
+
+use anyhow::Result;
+use kiln_core::value::Value;
+
+use super::compiled;
+use crate::Outcome;
+use crate::cli::PlanArgs;
+use crate::lang::{self, Event};
+use crate::output::{Console, json, plan_human, plan_json};
+use crate::read;
+
+pub(crate) fn run(args: &PlanArgs, console: &mut Console) -> Result<Outcome> {
+    let event = event(args)?;
+    let Some(compiled) = compiled::compile(&args.workflow, console)? else {
+        return Ok(Outcome::Errors);
+    };
+    let decided =
+        event.as_ref().map(|event| (event, lang::triggers(&compiled.name, &compiled.text, event)));
+    let view = plan_json::view(&compiled.plan, &compiled.triggers, decided);
+    if args.json {
+        console.print_raw(&json::pretty(&view))?;
+    } else {
+        console.print(&plan_human::render(&view))?;
+    }
+    Ok(Outcome::Clean)
+}
+
+fn event(args: &PlanArgs) -> Result<Option<Event>> {
+    let Some(name) = &args.event else {
+        return Ok(None);
+    };
+    let payload =
+        args.event_file.as_deref().map(read::json_object).transpose()?.unwrap_or_default();
+    let sent = payload.get("ref").and_then(Value::as_str);
+    let reference = args.reference.as_deref().or(sent).map(full_reference);
+    Ok(Some(Event {
+        name: name.clone(),
+        reference,
+        changed: (!args.changed.is_empty()).then(|| args.changed.clone()),
+        payload,
+    }))
+}
+
+/// A branch may be named without `refs/heads/`.
+fn full_reference(name: &str) -> String {
+    if name.starts_with("refs/") { name.to_owned() } else { format!("refs/heads/{name}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn args(reference: Option<&str>, changed: &[&str], file: Option<&Path>) -> PlanArgs {
+        PlanArgs {
+            workflow: "ci.yml".into(),
+            event: Some("push".into()),
+            event_file: file.map(Into::into),
+            reference: reference.map(Into::into),
+            changed: changed.iter().copied().map(Into::into).collect(),
+            json: false,
+        }
+    }
+
+    #[test]
+    fn a_reference_is_a_branch_unless_it_is_full() {
+        assert_eq!(full_reference("main"), "refs/heads/main");
+        assert_eq!(full_reference("feature/x"), "refs/heads/feature/x");
+        assert_eq!(full_reference("refs/tags/v1"), "refs/tags/v1");
+    }
+
+    #[test]
+    fn what_is_typed_wins_over_the_payload() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("event.json");
+        std::fs::write(&file, r#"{"ref": "refs/heads/sent"}"#).unwrap();
+        let sent = event(&args(None, &[], Some(&file))).unwrap().unwrap();
+        assert_eq!(sent.reference.as_deref(), Some("refs/heads/sent"));
+        assert_eq!(sent.changed, None);
+        let typed = event(&args(Some("main"), &["a.rs"], Some(&file))).unwrap().unwrap();
+        assert_eq!(typed.reference.as_deref(), Some("refs/heads/main"));
+        assert_eq!(typed.changed, Some(vec!["a.rs".to_owned()]));
+    }
+
+    #[test]
+    fn a_payload_that_is_no_object_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("event.json");
+        std::fs::write(&file, "[]").unwrap();
+        let error = event(&args(None, &[], Some(&file))).unwrap_err();
+        assert!(error.to_string().contains("must be a JSON object"), "{error}");
+    }
+}

@@ -1,0 +1,69 @@
+//! The Kiln command line as a library, so that tests and the documentation can use it too.
+//!
+//! Every command computes a text and hands it to the one [`output::Console`]. Exit codes are the
+//! same everywhere: 0 all is well, 1 the workflow or expression has errors, 2 kiln could not do
+//! what was asked (usage, missing files).
+
+mod cli;
+mod cmd;
+mod find;
+mod graph;
+mod lang;
+mod output;
+mod read;
+mod reference;
+#[cfg(test)]
+mod testing;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::cli::{Cli, Command};
+use crate::output::Console;
+
+pub use crate::cli::command;
+pub use crate::reference::cli_reference;
+
+/// How a command that did its work ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Clean,
+    Errors,
+}
+
+/// The exit code when kiln could not do what was asked.
+const TROUBLE: u8 = 2;
+
+/// Runs one invocation; `args` starts with the name of the program.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Nobody reads the other end when this fails, so there is nobody to tell.
+            let _ = error.print();
+            return u8::try_from(error.exit_code()).unwrap_or(TROUBLE).into();
+        }
+    };
+    let mut console = Console::new(cli.color);
+    match dispatch(&cli.command, &mut console) {
+        Ok(Outcome::Clean) => ExitCode::SUCCESS,
+        Ok(Outcome::Errors) => ExitCode::FAILURE,
+        Err(error) => {
+            console.error(&error);
+            TROUBLE.into()
+        }
+    }
+}
+
+fn dispatch(command: &Command, console: &mut Console) -> anyhow::Result<Outcome> {
+    match command {
+        Command::Lint(args) => cmd::lint::run(args, console),
+        Command::Eval(args) => cmd::eval::run(args, console),
+        Command::Plan(args) => cmd::plan::run(args, console),
+        Command::Graph(args) => cmd::graph::run(args, console),
+        Command::Completions(args) => cmd::completions::run(args, console),
+        Command::Man(args) => cmd::man::run(args, console),
+    }
+}

@@ -1,0 +1,124 @@
+//! The commands with the language behind them.
+//!
+//! These wait for `src/lang.rs` to be connected to `kiln-lang`; the `#[ignore]` lines go then.
+
+use serde_json::json;
+
+use crate::Place;
+
+const CI: &str = "\
+name: CI
+on:
+  push:
+    branches: [main]
+jobs:
+  lint:
+    runs-on: ubuntu-latest
+    steps:
+      - run: make lint
+  test:
+    needs: lint
+    runs-on: ${{ matrix.os }}
+    strategy:
+      matrix:
+        os: [ubuntu-24.04, macos-15]
+    steps:
+      - run: make test
+";
+
+#[test]
+#[ignore = "kiln-lang is not connected yet"]
+fn a_good_workflow_is_clean() {
+    let place = Place::repository();
+    place.file(".github/workflows/ci.yml", CI);
+    let answer = place.kiln(&["lint", "--no-checks", "--format", "json"]);
+    assert_eq!(answer.code(0).json(), json!([]));
+    let human = place.kiln(&["lint", "--no-checks"]);
+    assert!(human.code(0).err.starts_with("checked 1 file: no problems ("), "{human:#?}");
+}
+
+#[test]
+#[ignore = "kiln-lang is not connected yet"]
+fn standard_input_is_read_as_a_workflow() {
+    let place = Place::new();
+    let answer = place.kiln_in("", &["lint", "-", "--format", "json"], "on: push\njobs: 1\n");
+    assert_eq!(answer.code(1).json()[0]["file"], "<stdin>");
+}
+
+#[test]
+#[ignore = "kiln-lang is not connected yet"]
+fn expressions_have_values() {
+    let place = Place::new();
+    place.file("contexts.json", r#"{"github": {"ref": "refs/heads/main"}}"#);
+    let check = |args: &[&str], expect: &str| {
+        assert_eq!(place.kiln(&[&["eval"], args].concat()).code(0).out, expect);
+    };
+    check(&["github.ref", "--context", "contexts.json"], "refs/heads/main\n");
+    check(&["${{ 1 < 2 }}"], "true\n");
+    check(&["--json", "1"], "{\"kind\":\"Number\",\"value\":1}\n");
+    check(&["-1"], "-1\n");
+    let wrong = place.kiln(&["eval", "1 &&& 2"]);
+    assert!(wrong.code(1).err.contains("1 | 1 &&& 2"), "{wrong:#?}");
+    let json = place.kiln(&["eval", "--json", "foo("]);
+    assert_eq!(json.code(1).json()["error"]["kind"], "parsing");
+}
+
+#[test]
+#[ignore = "kiln-lang is not connected yet"]
+fn lines_are_answered_one_by_one() {
+    let place = Place::new();
+    let input = r#"{"expr": "a.b", "contexts": {"a": {"b": [1, "x"]}}}
+{"expr": "${{ null }}"}
+"#;
+    let answer = place.kiln_in("", &["eval", "--jsonl"], input);
+    assert_eq!(
+        answer.code(0).out,
+        "{\"kind\":\"Array\",\"value\":[1,\"x\"]}\n{\"kind\":\"Null\",\"value\":null}\n"
+    );
+}
+
+#[test]
+#[ignore = "kiln-lang is not connected yet"]
+fn a_plan_says_whether_and_what_would_run() {
+    let place = Place::repository();
+    place.file(".github/workflows/ci.yml", CI);
+    let file = ".github/workflows/ci.yml";
+    let runs = place.kiln(&["plan", file, "--event", "push", "--ref", "main", "--json"]);
+    let plan = runs.code(0).json();
+    assert_eq!(plan["decision"]["runs"], true);
+    assert_eq!(plan["jobs"][1]["legs"], json!([{"os": "ubuntu-24.04"}, {"os": "macos-15"}]));
+    let skipped = place.kiln(&["plan", file, "--event", "push", "--ref", "other", "--json"]);
+    assert_eq!(skipped.code(0).json()["decision"]["runs"], false);
+    let human = place.kiln(&["plan", file]);
+    assert!(human.code(0).out.contains("starts on   push (branches: main)"), "{human:#?}");
+}
+
+#[test]
+#[ignore = "kiln-lang is not connected yet"]
+fn a_graph_is_drawn_in_every_format() {
+    let place = Place::repository();
+    place.file("ci.yml", CI);
+    for (format, start) in [
+        ("text", "CI\n"),
+        ("mermaid", "flowchart LR\n"),
+        ("dot", "digraph \"CI\" {\n"),
+        ("svg", "<svg "),
+    ] {
+        let answer = place.kiln(&["graph", "ci.yml", "--format", format]);
+        assert!(answer.code(0).out.starts_with(start), "{answer:#?}");
+    }
+    place.kiln(&["graph", "ci.yml", "--format", "svg", "-o", "ci.svg"]).code(0);
+    assert!(place.path().join("ci.svg").exists());
+}
+
+#[test]
+#[ignore = "kiln-lang is not connected yet"]
+fn a_workflow_with_errors_has_no_plan_and_no_graph() {
+    let place = Place::repository();
+    place.file("bad.yml", "on: push\njobs:\n  a:\n    step: []\n");
+    for command in ["plan", "graph"] {
+        let answer = place.kiln(&[command, "bad.yml"]);
+        assert_eq!(answer.code(1).out, "");
+        assert!(answer.err.contains("bad.yml:4:5"), "{answer:#?}");
+    }
+}

@@ -1,0 +1,33 @@
+//! Completions and man pages.
+
+use crate::Place;
+
+#[test]
+fn every_shell_gets_completions() {
+    let place = Place::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let answer = place.kiln(&["completions", shell]);
+        assert!(answer.code(0).out.contains("lint"), "{shell}");
+    }
+}
+
+#[test]
+fn the_man_page_is_printed_or_all_are_written() {
+    let place = Place::new();
+    let printed = place.kiln(&["man"]);
+    assert!(printed.code(0).out.contains(".TH kiln 1"), "{printed:#?}");
+    place.kiln(&["man", "--out", "pages/man1"]).code(0);
+    let pages = place.path().join("pages/man1");
+    for page in ["kiln", "kiln-lint", "kiln-eval", "kiln-plan", "kiln-graph", "kiln-man"] {
+        let text = std::fs::read_to_string(pages.join(format!("{page}.1"))).unwrap();
+        assert!(text.contains(".SH NAME"), "{page}");
+    }
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_named() {
+    let place = Place::new();
+    place.file("taken", "");
+    let answer = place.kiln(&["man", "--out", "taken"]);
+    assert!(answer.code(2).err.contains("`taken`"), "{answer:#?}");
+}
