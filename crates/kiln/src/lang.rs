@@ -1,14 +1,21 @@
 //! The one place where the command line calls the language.
-//!
-//! TEMPORARY BODIES: the reader, the evaluator and the compiler are being built in `kiln-lang`.
-//! Until they are connected, each function says so in its answer instead of inventing one.
 
 use std::ops::Range;
 
 use kiln_core::plan::Plan;
 use kiln_core::value::{Object, Value};
+use kiln_lang::compile::{self, Library, LoadedFile, Lookup};
 use kiln_lang::diag::Diagnostic;
-use kiln_lang::source::{FileId, SourceMap, Span};
+use kiln_lang::expr::eval::{self, Env, STANDALONE_MEMORY};
+use kiln_lang::expr::names::{Names, STEP_CONDITION};
+use kiln_lang::expr::{self, ErrorKind, ExprError};
+use kiln_lang::hash_files;
+use kiln_lang::source::SourceMap;
+use kiln_lang::trigger::{self, ChangedFiles, Commits, Rule, WorkflowRun};
+use kiln_lang::workflow::uses::CallTarget;
+use kiln_lang::workflow::{self, FileKind};
+
+use crate::workspace::Workspace;
 
 /// Everything read for one invocation of the language: the file asked for and those it led to.
 #[derive(Debug, Default)]
@@ -23,39 +30,56 @@ pub(crate) type Files<'a> = &'a dyn Fn(&str) -> Option<String>;
 pub(crate) struct CheckOptions<'a> {
     /// Whether to look for likely mistakes too.
     pub(crate) checks: bool,
-    /// For reusable workflows and local actions.
+    /// For reusable workflows and companions.
     pub(crate) files: Files<'a>,
 }
 
-/// What kind of file a path names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FileKind {
-    Workflow,
-    Action,
+/// The files of one repository as the compiler asks for them.
+struct Repository<'a>(Files<'a>);
+
+impl Repository<'_> {
+    fn load(&self, path: &str) -> Option<LoadedFile> {
+        Some(LoadedFile { path: path.to_owned(), text: (self.0)(path)? })
+    }
 }
 
-impl FileKind {
-    pub(crate) fn of(path: &str) -> Self {
-        match path.rsplit(['/', '\\']).next() {
-            Some("action.yml" | "action.yaml") => Self::Action,
-            _ => Self::Workflow,
+impl Library for Repository<'_> {
+    fn workflow(&self, target: &CallTarget) -> Lookup {
+        match target {
+            CallTarget::Local(path) => self.load(path).map_or(Lookup::Missing, Lookup::Found),
+            CallTarget::Remote { .. } => Lookup::OutOfReach,
         }
+    }
+
+    fn companion(&self, workflow_path: &str) -> Option<LoadedFile> {
+        let (before, name) = workflow_path.rsplit_once(".github/workflows/")?;
+        self.load(&format!("{before}.kiln/workflows/{name}"))
     }
 }
 
 /// Checks one file. Its text is added to `sources` first, so it is there whatever the answer is.
+///
+/// A workflow is compiled, so that calls are held to what the called files declare; faults inside
+/// those files are reported when they are checked themselves.
 pub(crate) fn check_file(
     sources: &mut SourceMap,
     path: &str,
     text: &str,
     options: &CheckOptions<'_>,
 ) -> Vec<Diagnostic> {
-    let file = sources.add(path, text);
-    let _ = (options.checks, options.files);
-    vec![match FileKind::of(path) {
-        FileKind::Workflow => not_connected(file, "check workflows"),
-        FileKind::Action => not_connected(file, "check actions"),
-    }]
+    let kind = FileKind::of_path(path);
+    let (document, mut diagnostics) = if kind == FileKind::Workflow {
+        let library = Repository(options.files);
+        let compiled = compile::compile(sources, path, text, &library, None);
+        let called = compiled.called;
+        let own = compiled.diagnostics.into_iter();
+        (compiled.document, own.filter(|found| !called.contains(&found.span.file)).collect())
+    } else {
+        let file = sources.add(path, text);
+        workflow::read(file, kind, sources)
+    };
+    let _ = (document, options.checks);
+    diagnostics
 }
 
 /// One event that starts a workflow, for people to read.
@@ -66,18 +90,56 @@ pub(crate) struct Trigger {
     pub(crate) filters: Vec<(String, Vec<String>)>,
 }
 
-/// Compiles a workflow; there is a plan unless there are errors.
+impl Trigger {
+    fn of(trigger: &trigger::Trigger) -> Self {
+        let mut filters = Vec::new();
+        let mut add = |name: &str, values: Vec<String>| {
+            if !values.is_empty() {
+                filters.push((name.to_owned(), values));
+            }
+        };
+        add("types", trigger.types.clone());
+        for (name, rule) in
+            [("branches", &trigger.branches), ("tags", &trigger.tags), ("paths", &trigger.paths)]
+        {
+            let (suffix, filter) = match rule {
+                None => continue,
+                Some(Rule::Only(filter)) => ("", filter),
+                Some(Rule::Except(filter)) => ("-ignore", filter),
+            };
+            let patterns = filter.patterns().iter().map(|pattern| pattern.text().to_owned());
+            add(&format!("{name}{suffix}"), patterns.collect());
+        }
+        add("workflows", trigger.workflows.clone());
+        let zone = |schedule: &trigger::Schedule| match &schedule.timezone {
+            Some(zone) => format!("{} ({zone})", schedule.cron),
+            None => schedule.cron.clone(),
+        };
+        add("cron", trigger.schedules.iter().map(zone).collect());
+        Self { event: trigger.event.clone(), filters }
+    }
+}
+
+/// A workflow and what it led to.
+pub(crate) struct Compiled {
+    /// There is one unless there are errors.
+    pub(crate) plan: Option<Plan>,
+    pub(crate) triggers: Triggers,
+    pub(crate) diagnostics: Vec<Diagnostic>,
+}
+
 pub(crate) fn compile(
     sources: &mut SourceMap,
     path: &str,
     text: &str,
     files: Files<'_>,
-) -> (Option<Plan>, Vec<Trigger>, Vec<Diagnostic>) {
-    let file = sources.add(path, text);
-    let _ = files;
-    let mut found = not_connected(file, "compile workflows");
-    found.severity = kiln_lang::diag::Severity::Error;
-    (None, Vec::new(), vec![found])
+) -> Compiled {
+    let compiled = compile::compile(sources, path, text, &Repository(files), None);
+    Compiled {
+        plan: compiled.plan,
+        triggers: Triggers(compiled.triggers),
+        diagnostics: compiled.diagnostics,
+    }
 }
 
 /// What happened, as far as the caller knows.
@@ -99,14 +161,58 @@ pub(crate) enum Decision {
     Skip(String),
 }
 
-/// Decides for a workflow that compiled without errors.
-pub(crate) fn triggers(path: &str, text: &str, event: &Event) -> Decision {
-    let _ = (text, &event.payload, &event.reference, &event.changed);
-    let _: fn(String) -> Decision = Decision::Run;
-    Decision::Skip(format!(
-        "this build of kiln cannot decide yet whether `{}` starts `{path}`",
-        event.name
-    ))
+/// The events a workflow listens to.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Triggers(Vec<trigger::Trigger>);
+
+impl Triggers {
+    pub(crate) fn shown(&self) -> Vec<Trigger> {
+        self.0.iter().map(Trigger::of).collect()
+    }
+
+    pub(crate) fn decide(&self, event: &Event) -> Decision {
+        match trigger::matches(&self.0, &happened(event)) {
+            trigger::Decision::Run => Decision::Run(format!("`{}` starts it", event.name)),
+            trigger::Decision::Skip(reason) => Decision::Skip(reason.to_string()),
+        }
+    }
+}
+
+/// The event as the language sees it: what was typed first, then what the payload says.
+fn happened(event: &Event) -> trigger::Event {
+    let text = |path: &[&str]| {
+        let mut value = Value::object(event.payload.clone());
+        for key in path {
+            let Value::Object(object) = value else { return None };
+            value = object.get(key)?.clone();
+        }
+        value.as_str().map(str::to_owned)
+    };
+    let commits = match (text(&["before"]), text(&["after"])) {
+        (Some(before), Some(after)) => Commits::Push { before, after, oldest: None },
+        _ => Commits::None,
+    };
+    let typed = event.reference.clone();
+    let branch = |full: &str| full.strip_prefix("refs/heads/").unwrap_or(full).to_owned();
+    trigger::Event {
+        name: event.name.clone(),
+        action: text(&["action"]),
+        git_ref: typed.clone().unwrap_or_else(|| "refs/heads/main".to_owned()),
+        base_ref: text(&["pull_request", "base", "ref"])
+            .or_else(|| text(&["merge_group", "base_ref"]).map(|full| branch(&full)))
+            .or_else(|| typed.as_deref().map(branch)),
+        commits,
+        changed_files: match &event.changed {
+            Some(files) => ChangedFiles::Known(files.clone()),
+            None => ChangedFiles::Unknown,
+        },
+        commit_message: text(&["head_commit", "message"]),
+        workflow_run: text(&["workflow_run", "name"]).map(|workflow| WorkflowRun {
+            workflow,
+            branch: text(&["workflow_run", "head_branch"]),
+        }),
+        schedule: text(&["schedule"]),
+    }
 }
 
 /// Why an expression has no value.
@@ -120,20 +226,43 @@ pub(crate) struct EvalError {
     pub(crate) help: Option<String>,
 }
 
-/// Evaluates an expression without `${{ }}`; `hashFiles` looks at the current directory.
-pub(crate) fn evaluate(expr: &str, contexts: &Object) -> Result<Value, EvalError> {
-    let _ = contexts;
-    Err(EvalError {
-        kind: "evaluation",
-        message: "this build of kiln cannot evaluate expressions yet".into(),
-        span: 0..expr.len(),
-        help: None,
-    })
+impl From<ExprError> for EvalError {
+    fn from(error: ExprError) -> Self {
+        let kind = match error.kind {
+            ErrorKind::Lexing => "lexing",
+            ErrorKind::Parsing => "parsing",
+            ErrorKind::Evaluation => "evaluation",
+        };
+        Self { kind, message: error.message, span: error.span, help: error.help }
+    }
 }
 
-fn not_connected(file: FileId, what: &str) -> Diagnostic {
-    let message = format!("this build of kiln cannot {what} yet");
-    Diagnostic::warning("language-not-connected", Span::new(file, 0, 0), message)
+/// Contexts from the caller, files from the current directory.
+struct Here<'a>(&'a Object);
+
+impl Env for Here<'_> {
+    fn context(&self, name: &str) -> Option<Value> {
+        self.0.get(name).cloned()
+    }
+
+    fn hash_files(&self, patterns: &[String]) -> Result<String, String> {
+        let workspace = Workspace::here()?;
+        hash_files::hash_files(&workspace, patterns, workspace.places())
+    }
+
+    fn memory(&self) -> usize {
+        STANDALONE_MEMORY
+    }
+}
+
+/// Evaluates an expression without `${{ }}`; `hashFiles` looks at the current directory.
+pub(crate) fn evaluate(expr: &str, contexts: &Object) -> Result<Value, EvalError> {
+    let given = contexts.iter().map(|(name, _)| name.to_owned());
+    let names = Names::with_contexts(given, STEP_CONDITION);
+    match expr::parse_checked(expr, &names)? {
+        Some(expr) => Ok(eval::evaluate(&expr, &Here(contexts))?),
+        None => Ok(Value::Null),
+    }
 }
 
 #[cfg(test)]
@@ -141,10 +270,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_two_action_names_are_actions() {
-        assert_eq!(FileKind::of("a/action.yml"), FileKind::Action);
-        assert_eq!(FileKind::of("action.yaml"), FileKind::Action);
-        assert_eq!(FileKind::of("my-action.yml"), FileKind::Workflow);
-        assert_eq!(FileKind::of(".github/workflows/ci.yml"), FileKind::Workflow);
+    fn a_companion_lies_beside_the_folder_of_workflows() {
+        let files = |path: &str| path.starts_with("sub/.kiln/").then(String::new);
+        let repository = Repository(&files);
+        let found = repository.companion("sub/.github/workflows/ci.yml");
+        assert_eq!(found.map(|file| file.path).as_deref(), Some("sub/.kiln/workflows/ci.yml"));
+        assert!(repository.companion("ci.yml").is_none());
+    }
+
+    #[test]
+    fn the_payload_fills_in_what_was_not_typed() {
+        let base: Object = [("ref", Value::from("release/1"))].into_iter().collect();
+        let pull: Object = [("base", Value::object(base))].into_iter().collect();
+        let payload: Object =
+            [("action", Value::from("opened")), ("pull_request", Value::object(pull))]
+                .into_iter()
+                .collect();
+        let event = Event { name: "pull_request".into(), payload, reference: None, changed: None };
+        let event = happened(&event);
+        assert_eq!(event.base_ref.as_deref(), Some("release/1"));
+        assert_eq!(event.action.as_deref(), Some("opened"));
+        assert_eq!(event.changed_files, ChangedFiles::Unknown);
     }
 }

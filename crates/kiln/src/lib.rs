@@ -14,6 +14,7 @@ mod read;
 mod reference;
 #[cfg(test)]
 mod testing;
+mod workspace;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -11,13 +11,8 @@ pub fn action(text: &str) -> Result<UseTarget, String> {
             Ok(UseTarget::Docker(image.to_owned()))
         };
     }
-    if text.starts_with("./") || text.starts_with(".\\") {
-        return match text.rsplit_once('@') {
-            Some((path, _)) if !path.ends_with('/') && text.contains(".yml@") => {
-                Err(format!("a local path takes no version: write `{path}`"))
-            }
-            _ => Ok(UseTarget::Local(text.to_owned())),
-        };
+    if let Some(path) = text.strip_prefix("./").or_else(|| text.strip_prefix(".\\")) {
+        return Ok(UseTarget::Local(path.to_owned()));
     }
     if let Some(path) = text.strip_prefix("$/") {
         return Ok(UseTarget::SameRepository(path.to_owned()));

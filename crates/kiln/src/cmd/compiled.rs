@@ -7,16 +7,14 @@ use kiln_core::plan::Plan;
 use kiln_lang::diag::{self, Severity};
 
 use crate::find::Target;
-use crate::lang::{self, Read, Trigger};
+use crate::lang::{self, Read, Triggers};
 use crate::output::{Checked, Console, findings, human};
 use crate::read;
 
 /// A workflow without errors.
 pub(crate) struct Compiled {
-    pub(crate) name: String,
-    pub(crate) text: String,
     pub(crate) plan: Plan,
-    pub(crate) triggers: Vec<Trigger>,
+    pub(crate) triggers: Triggers,
 }
 
 /// Compiles the workflow; `None` when it has errors, which are then on standard error.
@@ -25,14 +23,13 @@ pub(crate) fn compile(path: &Path, console: &mut Console) -> Result<Option<Compi
     let text = read::target(&target);
     let text = text.map_err(|error| anyhow!("`{}`: {}", target.shown, error.message))?;
     let mut read = Read::default();
-    let (plan, triggers, diagnostics) =
+    let compiled =
         lang::compile(&mut read.sources, &target.name, &text, &read::repository(&target.root));
-    read.diagnostics = diagnostics;
-    diag::sort(&mut read.diagnostics);
+    read.diagnostics = compiled.diagnostics;
+    diag::tidy(&mut read.diagnostics);
     let refused = read.diagnostics.iter().any(|found| found.severity == Severity::Error);
-    let name = target.name.clone();
-    match plan {
-        Some(plan) if !refused => Ok(Some(Compiled { name, text, plan, triggers })),
+    match compiled.plan {
+        Some(plan) if !refused => Ok(Some(Compiled { plan, triggers: compiled.triggers })),
         _ => {
             let checked = [Checked { target, read }];
             console.eprint(&human::render(&findings(&checked, true)));

@@ -79,7 +79,7 @@ fn check(target: &Target, checks: bool) -> Checked {
         }
         Err(unreadable) => vec![unreadable.diagnostic(&mut read.sources, &target.name)],
     };
-    diag::sort(&mut read.diagnostics);
+    diag::tidy(&mut read.diagnostics);
     Checked { target: target.clone(), read }
 }
 

@@ -6,7 +6,7 @@ use kiln_core::value::Value;
 use super::compiled;
 use crate::Outcome;
 use crate::cli::PlanArgs;
-use crate::lang::{self, Event};
+use crate::lang::Event;
 use crate::output::{Console, json, plan_human, plan_json};
 use crate::read;
 
@@ -15,9 +15,8 @@ pub(crate) fn run(args: &PlanArgs, console: &mut Console) -> Result<Outcome> {
     let Some(compiled) = compiled::compile(&args.workflow, console)? else {
         return Ok(Outcome::Errors);
     };
-    let decided =
-        event.as_ref().map(|event| (event, lang::triggers(&compiled.name, &compiled.text, event)));
-    let view = plan_json::view(&compiled.plan, &compiled.triggers, decided);
+    let decided = event.as_ref().map(|event| (event, compiled.triggers.decide(event)));
+    let view = plan_json::view(&compiled.plan, &compiled.triggers.shown(), decided);
     if args.json {
         console.print_raw(&json::pretty(&view))?;
     } else {

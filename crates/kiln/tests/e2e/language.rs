@@ -1,6 +1,4 @@
 //! The commands with the language behind them.
-//!
-//! These wait for `src/lang.rs` to be connected to `kiln-lang`; the `#[ignore]` lines go then.
 
 use serde_json::json;
 
@@ -27,7 +25,6 @@ jobs:
 ";
 
 #[test]
-#[ignore = "kiln-lang is not connected yet"]
 fn a_good_workflow_is_clean() {
     let place = Place::repository();
     place.file(".github/workflows/ci.yml", CI);
@@ -38,7 +35,6 @@ fn a_good_workflow_is_clean() {
 }
 
 #[test]
-#[ignore = "kiln-lang is not connected yet"]
 fn standard_input_is_read_as_a_workflow() {
     let place = Place::new();
     let answer = place.kiln_in("", &["lint", "-", "--format", "json"], "on: push\njobs: 1\n");
@@ -46,7 +42,6 @@ fn standard_input_is_read_as_a_workflow() {
 }
 
 #[test]
-#[ignore = "kiln-lang is not connected yet"]
 fn expressions_have_values() {
     let place = Place::new();
     place.file("contexts.json", r#"{"github": {"ref": "refs/heads/main"}}"#);
@@ -64,7 +59,6 @@ fn expressions_have_values() {
 }
 
 #[test]
-#[ignore = "kiln-lang is not connected yet"]
 fn lines_are_answered_one_by_one() {
     let place = Place::new();
     let input = r#"{"expr": "a.b", "contexts": {"a": {"b": [1, "x"]}}}
@@ -78,7 +72,6 @@ fn lines_are_answered_one_by_one() {
 }
 
 #[test]
-#[ignore = "kiln-lang is not connected yet"]
 fn a_plan_says_whether_and_what_would_run() {
     let place = Place::repository();
     place.file(".github/workflows/ci.yml", CI);
@@ -94,7 +87,6 @@ fn a_plan_says_whether_and_what_would_run() {
 }
 
 #[test]
-#[ignore = "kiln-lang is not connected yet"]
 fn a_graph_is_drawn_in_every_format() {
     let place = Place::repository();
     place.file("ci.yml", CI);
@@ -112,7 +104,6 @@ fn a_graph_is_drawn_in_every_format() {
 }
 
 #[test]
-#[ignore = "kiln-lang is not connected yet"]
 fn a_workflow_with_errors_has_no_plan_and_no_graph() {
     let place = Place::repository();
     place.file("bad.yml", "on: push\njobs:\n  a:\n    step: []\n");
