@@ -9,6 +9,7 @@ pub mod filter;
 pub mod hash_files;
 pub mod schema;
 pub mod source;
+pub mod suggest;
 pub mod trigger;
 pub mod workflow;
 pub mod yaml;

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::suggest::closest;
+
 use super::ast::{Expr, ExprKind};
 use super::error::ExprError;
 
@@ -106,13 +108,13 @@ impl Names {
         if self.has_context(name) {
             return Ok(());
         }
-        let offered = offer(self.contexts());
         if let Some(known) = CONTEXTS.iter().find(|known| known.eq_ignore_ascii_case(name)) {
-            let message = format!("the context `{known}` is not available here; {offered}");
-            return Err(ExprError::parsing(span, message));
+            let error =
+                ExprError::parsing(span, format!("the context `{known}` is not available here"));
+            return Err(error.help(self.way_out(known)));
         }
-        let message = format!("unknown context `{name}`; {offered}");
-        let error = ExprError::parsing(span, message);
+        let error = ExprError::parsing(span, format!("unknown context `{name}`"))
+            .help(offer(self.contexts()));
         if self.functions().any(|function| function.name.eq_ignore_ascii_case(name)) {
             return Err(error.help(format!("`{name}` is a function; call it with `{name}(…)`")));
         }
@@ -127,6 +129,27 @@ impl Names {
         })
     }
 
+    /// What to do instead of using a context that this place does not offer.
+    fn way_out(&self, context: &str) -> String {
+        let in_step = self.has_context("steps");
+        let advice = match context {
+            "secrets" if in_step => {
+                "set an `env` variable of the job or step from the secret and test that"
+            }
+            "secrets" => "test it in a step: set an `env` variable from the secret there",
+            "matrix" | "strategy" => {
+                "this is evaluated before the matrix makes its jobs; use it inside them"
+            }
+            "env" => "`env` exists only where steps run; `vars` is known everywhere",
+            "steps" | "job" | "runner" => "it exists only while the steps of a job run",
+            "needs" => "it exists only inside jobs",
+            "jobs" => "it exists only in the outputs of `workflow_call`; use `needs` inside jobs",
+            _ => "",
+        };
+        let offered = offer(self.contexts());
+        if advice.is_empty() { offered } else { format!("{advice}; {offered}") }
+    }
+
     pub(super) fn check_function(&self, name: &str, span: Range<usize>) -> Result<(), ExprError> {
         if self.functions().any(|function| function.name.eq_ignore_ascii_case(name)) {
             return Ok(());
@@ -135,12 +158,13 @@ impl Names {
         let mut elsewhere = STEP_CONDITION.iter();
         if let Some(known) = elsewhere.find(|known| known.name.eq_ignore_ascii_case(name)) {
             let known = known.name;
-            let message = format!("the function `{known}` is not available here; {offered}");
-            return Err(ExprError::parsing(span, message));
+            let error =
+                ExprError::parsing(span, format!("the function `{known}` is not available here"));
+            return Err(error.help(offered));
         }
-        let message = format!("unknown function `{name}`; {offered}");
+        let error = ExprError::parsing(span, format!("unknown function `{name}`")).help(offered);
         let names = self.functions().map(|function| function.name);
-        Err(suggest(ExprError::parsing(span, message), name, names))
+        Err(suggest(error, name, names))
     }
 
     pub(super) fn check_arguments(
@@ -229,40 +253,10 @@ fn suggest<'a>(
     name: &str,
     candidates: impl Iterator<Item = &'a str>,
 ) -> ExprError {
-    let name = name.to_ascii_lowercase();
-    let allowed = (name.len() / 3).max(1);
-    let close = candidates
-        .map(|candidate| (distance(&name, &candidate.to_ascii_lowercase()), candidate))
-        .filter(|(distance, _)| *distance <= allowed)
-        .min_by_key(|(distance, _)| *distance);
-    match close {
-        Some((_, candidate)) => error.help(format!("did you mean `{candidate}`?")),
+    match closest(name, candidates) {
+        Some(meant) => error.help(format!("did you mean `{meant}`?")),
         None => error,
     }
-}
-
-/// The number of letters to add, drop, change or swap with their neighbour.
-fn distance(left: &str, right: &str) -> usize {
-    // Names this long are no typing errors of ours, and the comparison is quadratic.
-    if left.len().max(right.len()) > 64 {
-        return usize::MAX;
-    }
-    let (left, right) = (left.as_bytes(), right.as_bytes());
-    let mut before: Vec<usize> = Vec::new();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (i, a) in left.iter().enumerate() {
-        let mut next = vec![i + 1];
-        for (j, b) in right.iter().enumerate() {
-            let changed = row[j] + usize::from(a != b);
-            let mut best = changed.min(row[j + 1] + 1).min(next[j] + 1);
-            if i > 0 && j > 0 && *a == right[j - 1] && left[i - 1] == *b {
-                best = best.min(before[j - 1] + 1);
-            }
-            next.push(best);
-        }
-        before = std::mem::replace(&mut row, next);
-    }
-    row[right.len()]
 }
 
 #[cfg(test)]
@@ -297,23 +291,9 @@ mod tests {
         check(
             "gihub.ref == True && contans(needs, 'a')",
             &[
-                (
-                    "gihub",
-                    "unknown context `gihub`; this place has `github` and `needs`",
-                    "did you mean `github`?",
-                ),
-                (
-                    "True",
-                    "unknown context `True`; this place has `github` and `needs`",
-                    "did you mean `true`?",
-                ),
-                (
-                    "contans",
-                    "unknown function `contans`; this place has `format`, `join`, `contains`, `startsWith`, \
-                     `endsWith`, `toJSON`, `fromJSON`, `case`, `success`, `always`, `cancelled` \
-                     and `failure`",
-                    "did you mean `contains`?",
-                ),
+                ("gihub", "unknown context `gihub`", "did you mean `github`?"),
+                ("True", "unknown context `True`", "did you mean `true`?"),
+                ("contans", "unknown function `contans`", "did you mean `contains`?"),
             ],
         );
     }
@@ -325,27 +305,26 @@ mod tests {
             &[
                 (
                     "Matrix",
-                    "the context `matrix` is not available here; this place has `github` and `needs`",
-                    "",
+                    "the context `matrix` is not available here",
+                    "this is evaluated before the matrix makes its jobs; use it inside them; \
+                     this place has `github` and `needs`",
                 ),
                 (
                     "hashfiles",
-                    "the function `hashFiles` is not available here; this place has `format`, `join`, \
-                     `contains`, `startsWith`, `endsWith`, `toJSON`, `fromJSON`, `case`, \
-                     `success`, `always`, `cancelled` and `failure`",
-                    "",
+                    "the function `hashFiles` is not available here",
+                    "this place has `format`, `join`, `contains`, `startsWith`, `endsWith`, `toJSON`, \
+                     `fromJSON`, `case`, `success`, `always`, `cancelled` and `failure`",
                 ),
             ],
         );
         let nothing = Names::new(&[], &[]);
         let error = parse_checked("env.a", &nothing).expect_err("there are no contexts");
-        assert_eq!(error.message, "the context `env` is not available here; this place has none");
+        assert_eq!(error.message, "the context `env` is not available here");
     }
 
     #[test]
     fn words_for_operators_and_functions_without_parentheses_get_help() {
-        let unknown =
-            |name: &str| format!("unknown context `{name}`; this place has `github` and `needs`");
+        let unknown = |name: &str| format!("unknown context `{name}`");
         check("not == 1", &[("not", &unknown("not"), "write `!` for a logical not")]);
         check(
             "always",
@@ -383,14 +362,5 @@ mod tests {
         assert_eq!(first("github = foo"), 7..8);
         assert_eq!(first("foo(bar"), 0..3);
         assert_eq!(first("join(bar, "), 5..8);
-    }
-
-    #[test]
-    fn distance_counts_typing_errors() {
-        assert_eq!(distance("github", "github"), 0);
-        assert_eq!(distance("gihtub", "github"), 1);
-        assert_eq!(distance("gthub", "github"), 1);
-        assert_eq!(distance("", "abc"), 3);
-        assert_eq!(distance(&"a".repeat(100), "a"), usize::MAX);
     }
 }

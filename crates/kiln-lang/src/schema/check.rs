@@ -14,7 +14,8 @@ use crate::source::{SourceMap, Span};
 use crate::yaml::{Entry, Kind, Node};
 
 use super::describe::{expected, join, words_list};
-use super::suggest::{closest, homes};
+use super::homes::homes;
+use crate::suggest::closest;
 use crate::trigger::Support;
 
 use super::{Allowed, Def, Key, Mapping, Shape, Variants, events};
@@ -77,9 +78,9 @@ pub fn check(
 
 /// The line on which a span starts, for faults of a whole file.
 fn first_line(span: Span, sources: &SourceMap) -> Span {
-    let file = sources.file(span.file);
-    let line = file.line(file.position(span.start as usize).line);
-    Span { end: span.start + u32::try_from(line.trim().len()).unwrap_or(0), ..span }
+    let rest = &sources.file(span.file).text()[span.start as usize..];
+    let line = rest.lines().next().unwrap_or_default().trim_end();
+    Span { end: span.start + u32::try_from(line.len()).unwrap_or(0), ..span }
 }
 
 pub(super) struct Checker<'s> {
@@ -168,7 +169,9 @@ impl Checker<'_> {
                 self.known_key(entry, key, allowed);
             } else if let Some(rest) = &mapping.rest {
                 self.key_template(entry, allowed);
-                self.visit(&entry.value, rest.value, allowed, entry.key.span);
+                if !self.out_of_place(entry, rest.value) {
+                    self.visit(&entry.value, rest.value, allowed, entry.key.span);
+                }
             } else {
                 misspelt.extend(self.unknown_key(entry, mapping, what));
             }
@@ -180,6 +183,19 @@ impl Checker<'_> {
                 self.report(Diagnostic::error("missing-key", owner, message).help(help));
             }
         }
+    }
+
+    /// `runs-on: x` directly below `jobs`: a key of a job where a job's id is expected.
+    fn out_of_place(&mut self, entry: &Entry, def: &'static Def) -> bool {
+        let Shape::Variants(variants) = &def.shape else { return false };
+        let Some(homes) = homes(entry.name()).filter(|_| !entry.value.is_mapping()) else {
+            return false;
+        };
+        let message =
+            format!("`{}` does not belong here: expected {}", entry.name(), variants.what);
+        let found = Diagnostic::error("unknown-key", entry.key.span, message);
+        self.report(found.help(belongs(entry.name(), homes)));
+        true
     }
 
     fn known_key(&mut self, entry: &Entry, key: &'static Key, allowed: Allowed) {
@@ -208,13 +224,7 @@ impl Checker<'_> {
             (Some(meant), _) => {
                 found.label(format!("did you mean `{meant}`?")).help(format!("write `{meant}:`"))
             }
-            (None, Some(homes)) => {
-                let homes: Vec<String> = homes.iter().map(|home| (*home).to_owned()).collect();
-                found.label("does not belong here").help(format!(
-                    "`{name}` belongs to {}; check the indentation",
-                    join(&homes, "or")
-                ))
-            }
+            (None, Some(homes)) => found.label("does not belong here").help(belongs(name, homes)),
             (None, None) => {
                 let names: Vec<&str> = mapping.keys.iter().map(|key| key.name).collect();
                 found.help(format!("{what} takes {}", words_list(&names).replace(" or ", " and ")))
@@ -446,6 +456,11 @@ fn type_help(node: &Node, def: &Def) -> Option<String> {
         }
         _ => None,
     }
+}
+
+fn belongs(name: &str, homes: &[&str]) -> String {
+    let homes: Vec<String> = homes.iter().map(|home| (*home).to_owned()).collect();
+    format!("`{name}` belongs to {}; check the indentation", join(&homes, "or"))
 }
 
 fn lower_first(text: &str) -> String {

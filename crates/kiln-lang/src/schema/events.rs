@@ -9,9 +9,9 @@ use crate::yaml::{Entry, Node};
 
 use super::check::Checker;
 use super::describe::words_list;
-use super::suggest::closest;
 use super::workflow_call::{CALL, DISPATCH, SCHEDULE};
 use super::{Allowed, Def, NON_EMPTY_LIST, ONE_OR_MORE};
+use crate::suggest::closest;
 
 pub(super) fn check(checker: &mut Checker<'_>, on: &Arc<Node>, owner: Span) {
     if on.is_mapping() {

@@ -10,16 +10,16 @@ mod check;
 mod companion;
 mod describe;
 mod events;
+mod homes;
 pub mod reference;
-mod suggest;
 mod workflow;
 mod workflow_call;
 
+pub use crate::suggest::closest;
 pub use action::ACTION;
 pub use allowed::Allowed;
 pub use check::{Checked, Found, FoundKind, check};
 pub use companion::COMPANION;
-pub use suggest::closest;
 pub use workflow::WORKFLOW;
 
 use crate::trigger::Support;

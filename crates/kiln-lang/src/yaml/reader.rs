@@ -157,7 +157,7 @@ impl<'t> Builder<'t> {
             return Err(Box::new(Diagnostic::error("too-deep", start, message)));
         }
         if let Some(tag) = tag.filter(|tag| core_tag(tag).is_none()) {
-            self.diagnostics.push(unknown_tag(&tag, start));
+            self.diagnostics.push(unknown_tag(&tag, "", start));
         }
         let nodes_before = self.nodes;
         self.count(1, start)?;
@@ -301,28 +301,24 @@ fn tagged(tag: &Tag, text: &str, style: Style, span: Span) -> Result<Value, Box<
                         .help("remove the tag, or mend the value"),
                 )
             }),
-        _ => Err(Box::new(unknown_tag(tag, span))),
+        _ => Err(Box::new(unknown_tag(tag, text, span))),
     }
 }
 
-fn unknown_tag(tag: &Tag, span: Span) -> Diagnostic {
-    let name = if tag.handle == "!" || tag.handle.is_empty() {
-        format!("!{}", tag.suffix)
-    } else {
-        format!("{}{}", tag.handle, tag.suffix)
-    };
+/// `if: !cancelled()` is the usual way to meet a tag.
+fn unknown_tag(tag: &Tag, value: &str, span: Span) -> Diagnostic {
+    let handle = if tag.handle.is_empty() { "!" } else { &tag.handle };
+    let name = format!("{handle}{}", tag.suffix);
     let found = Diagnostic::error("yaml-tag", span, format!("unknown YAML tag `{name}`"));
-    let looks_like_negation =
-        tag.suffix.contains(['(', '.']) || tag.suffix.chars().all(char::is_alphanumeric);
-    if tag.handle == "!" && looks_like_negation {
-        found
-            .label("YAML reads a leading `!` as a tag, not as \"not\"")
-            .help(format!("write `${{{{ {name} … }}}}`, or put the whole condition in quotes"))
-    } else {
-        found.help(
+    if handle != "!" {
+        return found.help(
             "workflow files use no tags but `!!str`, `!!int`, `!!float`, `!!bool` and `!!null`",
-        )
+        );
     }
+    let written = format!("{name} {value}");
+    found
+        .label("YAML reads a leading `!` as a tag, not as \"not\"")
+        .help(format!("write `${{{{ {} }}}}`", written.trim()))
 }
 
 fn check_key(key: &Node, diagnostics: &mut Vec<Diagnostic>) {

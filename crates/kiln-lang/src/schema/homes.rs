@@ -1,0 +1,70 @@
+//! Where a key belongs, for keys that stand in the wrong place.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use super::{ACTION, Def, Mapping, Shape, WORKFLOW};
+
+/// The mappings in which a key is known, as people call them: `steps` belongs to "a job".
+pub(super) fn homes(name: &str) -> Option<&'static [&'static str]> {
+    static HOMES: LazyLock<HashMap<&'static str, Vec<&'static str>>> = LazyLock::new(|| {
+        let mut homes = HashMap::new();
+        for root in [&WORKFLOW, &ACTION] {
+            collect(root, &mut Vec::new(), &mut homes);
+        }
+        homes
+    });
+    HOMES.get(name).map(Vec::as_slice)
+}
+
+fn collect(
+    def: &'static Def,
+    seen: &mut Vec<*const Mapping>,
+    homes: &mut HashMap<&'static str, Vec<&'static str>>,
+) {
+    match &def.shape {
+        Shape::Sequence(item) => collect(item, seen, homes),
+        Shape::OneOf(choices) => choices.iter().for_each(|choice| collect(choice, seen, homes)),
+        Shape::Mapping(mapping) => collect_mapping(mapping, mapping.what, seen, homes),
+        Shape::Variants(variants) => {
+            for (_, mapping) in variants.choices {
+                collect_mapping(mapping, variants.what, seen, homes);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn collect_mapping(
+    mapping: &'static Mapping,
+    what: &'static str,
+    seen: &mut Vec<*const Mapping>,
+    homes: &mut HashMap<&'static str, Vec<&'static str>>,
+) {
+    if seen.contains(&std::ptr::from_ref(mapping)) {
+        return;
+    }
+    seen.push(mapping);
+    for key in mapping.keys {
+        let places = homes.entry(key.name).or_default();
+        if !places.contains(&what) {
+            places.push(what);
+        }
+        collect(key.def, seen, homes);
+    }
+    if let Some(rest) = &mapping.rest {
+        collect(rest.value, seen, homes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_knows_where_it_belongs() {
+        assert_eq!(homes("runs-on"), Some(&["a job"][..]));
+        assert!(homes("run").is_some_and(|homes| homes.contains(&"a step")));
+        assert!(homes("no-such-key").is_none());
+    }
+}
