@@ -14,7 +14,6 @@ pub(crate) struct Workspace {
 }
 
 impl Workspace {
-    #[expect(deprecated, reason = "it is correct on Unix and, since Rust 1.85, on Windows")]
     pub(crate) fn here() -> Result<Self, String> {
         let root = fs::canonicalize(".")
             .map_err(|error| format!("the current directory cannot be read: {error}"))?;

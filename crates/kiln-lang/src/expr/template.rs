@@ -1,8 +1,11 @@
 //! Strings with `${{ … }}` inside.
 
+use std::fmt::Write as _;
 use std::ops::Range;
 
-use super::ast::Expr;
+use kiln_core::value::Value;
+
+use super::ast::{Expr, ExprKind};
 use super::error::ExprError;
 use super::parser::{self, MAX_DEPTH, check_length, too_deep};
 
@@ -162,6 +165,39 @@ fn check_assembled(text: &str, assembled: &str, parts: &[Part]) -> Result<(), Te
     }
 }
 
+/// An effective expression as a person would write it: `format('a {0}', x)` is `a ${{ x }}` again.
+pub fn written(effective: &str) -> String {
+    let expr = super::parse(effective).ok().flatten();
+    let mixed = expr.as_ref().and_then(|expr| unformat(expr, effective));
+    mixed.unwrap_or_else(|| format!("{OPEN} {effective} {CLOSE}"))
+}
+
+/// Undoes what [`parse`] did to a mixed string; `None` if this is another kind of expression.
+fn unformat(expr: &Expr, text: &str) -> Option<String> {
+    let ExprKind::Call(call) = &expr.kind else { return None };
+    let [pattern, values @ ..] = call.arguments.as_slice() else { return None };
+    let ExprKind::Literal(Value::String(pattern)) = &pattern.kind else { return None };
+    if !call.is("format") || values.is_empty() {
+        return None;
+    }
+    let mut result = String::new();
+    let mut rest: &str = pattern;
+    while let Some(at) = rest.find(['{', '}']) {
+        result.push_str(&rest[..at]);
+        let brace = &rest[at..];
+        if let Some(after) = brace.strip_prefix("{{").or_else(|| brace.strip_prefix("}}")) {
+            result.push_str(&brace[..1]);
+            rest = after;
+        } else {
+            let (index, after) = brace[1..].split_once('}')?;
+            let value = values.get(index.parse::<usize>().ok()?)?;
+            let _ = write!(result, "{OPEN} {} {CLOSE}", &text[value.span.clone()]);
+            rest = after;
+        }
+    }
+    Some(result + rest)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -267,5 +303,18 @@ mod tests {
                 prop_assert!(errors.iter().all(|error| text.get(error.span.clone()).is_some()));
             }
         }
+    }
+
+    #[test]
+    fn an_effective_expression_reads_as_it_was_written() {
+        for text in
+            ["a ${{ x }}", "${{ x }}", "{${{ a.b }}} it's ${{ f('x') }}!", "${{ a }}${{ b }}"]
+        {
+            let Ok(Template::Expr(template)) = parse(text) else {
+                panic!("{text} has expressions")
+            };
+            assert_eq!(written(&template.text), text);
+        }
+        assert_eq!(written("format('{0}')"), "${{ format('{0}') }}");
     }
 }

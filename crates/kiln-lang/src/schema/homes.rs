@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use super::{ACTION, Def, Mapping, Shape, WORKFLOW};
+use super::{ACTION, Def, Mapping, Shape, Variants, WORKFLOW};
 
 /// The mappings in which a key is known, as people call them: `steps` belongs to "a job".
 pub(super) fn homes(name: &str) -> Option<&'static [&'static str]> {
@@ -25,19 +25,29 @@ fn collect(
     match &def.shape {
         Shape::Sequence(item) => collect(item, seen, homes),
         Shape::OneOf(choices) => choices.iter().for_each(|choice| collect(choice, seen, homes)),
-        Shape::Mapping(mapping) => collect_mapping(mapping, mapping.what, seen, homes),
+        Shape::Mapping(mapping) => collect_mapping(mapping, None, seen, homes),
         Shape::Variants(variants) => {
             for (_, mapping) in variants.choices {
-                collect_mapping(mapping, variants.what, seen, homes);
+                collect_mapping(mapping, Some(variants), seen, homes);
             }
         }
         _ => {}
     }
 }
 
+/// A key that most variants have belongs to them all: `id` to "a step", but `with` to "a `uses` step".
+fn home(key: &str, mapping: &Mapping, variants: &Variants) -> &'static str {
+    let having = variants
+        .choices
+        .iter()
+        .filter(|(_, mapping)| mapping.keys.iter().any(|own| own.name == key));
+    let count = having.count();
+    if count > 2 || count == variants.choices.len() { variants.what } else { mapping.what }
+}
+
 fn collect_mapping(
     mapping: &'static Mapping,
-    what: &'static str,
+    variants: Option<&'static Variants>,
     seen: &mut Vec<*const Mapping>,
     homes: &mut HashMap<&'static str, Vec<&'static str>>,
 ) {
@@ -46,6 +56,7 @@ fn collect_mapping(
     }
     seen.push(mapping);
     for key in mapping.keys {
+        let what = variants.map_or(mapping.what, |variants| home(key.name, mapping, variants));
         let places = homes.entry(key.name).or_default();
         if !places.contains(&what) {
             places.push(what);
@@ -64,7 +75,8 @@ mod tests {
     #[test]
     fn a_key_knows_where_it_belongs() {
         assert_eq!(homes("runs-on"), Some(&["a job"][..]));
-        assert!(homes("run").is_some_and(|homes| homes.contains(&"a step")));
+        assert!(homes("run").is_some_and(|homes| homes.contains(&"a `run` step")));
+        assert_eq!(homes("id"), Some(&["a step"][..]));
         assert!(homes("no-such-key").is_none());
     }
 }

@@ -36,6 +36,8 @@ use serde_json::{Map, Value as Json, json};
 
 use super::value::{object_to_json, to_json};
 use crate::graph;
+use kiln_lang::expr::template::written;
+
 use crate::lang::{Decision, Event, Trigger};
 
 /// Workflows may call each other this deep; the compiler refuses more.
@@ -277,7 +279,7 @@ pub(crate) fn template(template: &Template) -> Json {
 }
 
 fn expression(text: &str) -> Json {
-    Json::String(format!("${{{{ {text} }}}}"))
+    Json::String(written(text))
 }
 
 pub(crate) fn data(value: &Data) -> Json {
@@ -288,7 +290,7 @@ pub(crate) fn data(value: &Data) -> Json {
             let entries = entries.iter().map(|(key, value)| {
                 let key = match key {
                     MapKey::Name(name) => name.to_string(),
-                    MapKey::Expr(text) => format!("${{{{ {text} }}}}"),
+                    MapKey::Expr(text) => written(text),
                     MapKey::Insert => "${{ insert }}".into(),
                 };
                 (key, data(value))
