@@ -59,8 +59,8 @@ impl Library for Repository<'_> {
 
 /// Checks one file. Its text is added to `sources` first, so it is there whatever the answer is.
 ///
-/// A workflow is compiled, so that calls are held to what the called files declare; faults inside
-/// those files are reported when they are checked themselves.
+/// A workflow is compiled, so that calls are held to what the called files declare, and faults of
+/// those files are found too.
 pub(crate) fn check_file(
     sources: &mut SourceMap,
     path: &str,
@@ -71,9 +71,7 @@ pub(crate) fn check_file(
     let (document, mut diagnostics) = if kind == FileKind::Workflow {
         let library = Repository(options.files);
         let compiled = compile::compile(sources, path, text, &library, None);
-        let called = compiled.called;
-        let own = compiled.diagnostics.into_iter();
-        (compiled.document, own.filter(|found| !called.contains(&found.span.file)).collect())
+        (compiled.document, compiled.diagnostics)
     } else {
         let file = sources.add(path, text);
         workflow::read(file, kind, sources)

@@ -85,7 +85,6 @@ impl Compiler<'_> {
 
     fn load(&mut self, file: &LoadedFile, span: Span) -> Option<usize> {
         let id = self.sources.add(&file.path, &file.text);
-        self.called.push(id);
         let (document, diagnostics) = workflow::read(id, FileKind::Workflow, self.sources);
         let broken = diagnostics.iter().any(|found| found.severity == Severity::Error);
         self.diagnostics.extend(diagnostics);

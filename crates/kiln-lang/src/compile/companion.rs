@@ -23,9 +23,6 @@ impl Compiler<'_> {
     pub(super) fn companion(&mut self, workflow: &mut Workflow, path: &str) {
         let Some(file) = self.library.companion(path) else { return };
         let id = self.sources.add(&file.path, &file.text);
-        if self.depth > 1 {
-            self.called.push(id);
-        }
         let (document, diagnostics) = workflow::read(id, FileKind::Companion, self.sources);
         self.diagnostics.extend(diagnostics);
         if let Some(document) = document {

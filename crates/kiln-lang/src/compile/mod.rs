@@ -78,9 +78,6 @@ pub struct Compiled {
     /// Absent when there are errors.
     pub plan: Option<Plan>,
     pub triggers: Vec<Trigger>,
-    /// The called workflows and what belongs to them: everything read but the file itself and its
-    /// companion.
-    pub called: Vec<FileId>,
     /// Of this file and of all files it calls.
     pub diagnostics: Vec<Diagnostic>,
 }
@@ -98,13 +95,12 @@ pub fn compile(
     let file = compiler.sources.add(path, text);
     let document = compiler.root(file, path);
     permissions::check(&mut compiler, token);
-    let Compiler { workflows, called, mut diagnostics, .. } = compiler;
+    let Compiler { workflows, mut diagnostics, .. } = compiler;
     diag::tidy(&mut diagnostics);
     let valid =
         document.is_some() && !diagnostics.iter().any(|found| found.severity == Severity::Error);
     Compiled {
         file,
-        called,
         triggers: document.as_ref().map(triggers).unwrap_or_default(),
         document,
         plan: valid.then_some(Plan {
@@ -136,7 +132,6 @@ struct Compiler<'a> {
     library: &'a dyn Library,
     workflows: Vec<Unit>,
     known: HashMap<String, Known>,
-    called: Vec<FileId>,
     diagnostics: Vec<Diagnostic>,
     depth: usize,
 }
@@ -148,7 +143,6 @@ impl<'a> Compiler<'a> {
             library,
             workflows: Vec::new(),
             known: HashMap::new(),
-            called: Vec::new(),
             diagnostics: Vec::new(),
             depth: 1,
         }
