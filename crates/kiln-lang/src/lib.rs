@@ -6,6 +6,7 @@ pub mod compile;
 pub mod diag;
 pub mod expr;
 pub mod filter;
+pub mod foresee;
 pub mod hash_files;
 pub mod schema;
 pub mod source;

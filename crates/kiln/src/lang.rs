@@ -11,7 +11,7 @@ use kiln_lang::expr::names::{Names, STEP_CONDITION};
 use kiln_lang::expr::{self, ErrorKind, ExprError};
 use kiln_lang::hash_files;
 use kiln_lang::source::SourceMap;
-use kiln_lang::trigger::{self, ChangedFiles, Commits, Rule, WorkflowRun};
+use kiln_lang::trigger::{self, ChangedFiles, Commits, GitRef, Rule, WorkflowRun};
 use kiln_lang::workflow::uses::CallTarget;
 use kiln_lang::workflow::{self, FileKind};
 
@@ -211,6 +211,27 @@ fn happened(event: &Event) -> trigger::Event {
         }),
         schedule: text(&["schedule"]),
     }
+}
+
+/// What is known of the `github` context before a run.
+pub(crate) fn known_contexts(event: &Event) -> Object {
+    let happened = happened(event);
+    let reference = happened.git_ref.as_str();
+    let (kind, name) = match GitRef::parse(reference) {
+        GitRef::Tag(name) => ("tag", name),
+        GitRef::Branch(name) | GitRef::Other(name) => ("branch", name),
+    };
+    let mut github = Object::new();
+    github.insert("event_name", Value::from(event.name.as_str()));
+    if event.reference.is_some() {
+        github.insert("ref", Value::from(reference));
+        github.insert("ref_name", Value::from(name));
+        github.insert("ref_type", Value::from(kind));
+    }
+    if !event.payload.is_empty() {
+        github.insert("event", Value::object(event.payload.clone()));
+    }
+    [("github", Value::object(github))].into_iter().collect()
 }
 
 /// Why an expression has no value.

@@ -2,11 +2,12 @@
 
 use anyhow::Result;
 use kiln_core::value::Value;
+use kiln_lang::foresee;
 
 use super::compiled;
 use crate::Outcome;
 use crate::cli::PlanArgs;
-use crate::lang::Event;
+use crate::lang::{self, Event};
 use crate::output::{Console, json, plan_human, plan_json};
 use crate::read;
 
@@ -16,7 +17,13 @@ pub(crate) fn run(args: &PlanArgs, console: &mut Console) -> Result<Outcome> {
         return Ok(Outcome::Errors);
     };
     let decided = event.as_ref().map(|event| (event, compiled.triggers.decide(event)));
-    let view = plan_json::view(&compiled.plan, &compiled.triggers.shown(), decided);
+    let mut view = plan_json::view(&compiled.plan, &compiled.triggers.shown(), decided);
+    if let Some(event) = &event {
+        view.foresee(
+            &foresee::jobs(compiled.plan.root(), &lang::known_contexts(event)),
+            &compiled.plan,
+        );
+    }
     if args.json {
         console.print_raw(&json::pretty(&view))?;
     } else {

@@ -103,6 +103,10 @@ impl Page {
         if !job.needs.is_empty() {
             self.row(indent, "after", &job.needs.join(", "));
         }
+        if let Some(skipped) = job.decision.as_ref().filter(|decision| !decision.runs) {
+            let reason = one_line(&skipped.reason);
+            self.line(indent, &format!("{CALM}skipped{CALM:#}     {reason}"));
+        }
         if job.condition != "success()" {
             self.row(indent, "if", &format!("${{{{ {} }}}}", job.condition));
         }

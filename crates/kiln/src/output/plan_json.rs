@@ -15,6 +15,7 @@
 //!   "concurrency": {"group": "…", "cancel_in_progress": true, "queue": "single"},
 //!   "jobs": [{
 //!     "id": "test", "name": null, "line": 12, "stage": 1, "needs": ["lint"], "if": "success()",
+//!     "decision": {"runs": true, "reason": "…"},
 //!     "legs": [{"os": "ubuntu-24.04"}], "matrix": null, "fail_fast": null, "max_parallel": null,
 //!     "runs_on": "${{ matrix.os }}", "environment": null, "timeout_minutes": 10,
 //!     "concurrency": null,
@@ -24,7 +25,8 @@
 //! }
 //! ```
 //!
-//! `legs` is null for a job without a matrix and for one whose `matrix` is not known yet. `uses` and
+//! A job's `decision` is for the event asked about, assuming that what runs succeeds; it is null
+//! without an event and when only the run can tell. `legs` is null for a job without a matrix and for one whose `matrix` is not known yet. `uses` and
 //! `jobs` are those of a called workflow; `jobs` is null when its file was not at hand.
 
 use kiln_core::plan::{
@@ -37,6 +39,7 @@ use serde_json::{Map, Value as Json, json};
 use super::value::{object_to_json, to_json};
 use crate::graph;
 use kiln_lang::expr::template::written;
+use kiln_lang::foresee::Outlook;
 
 use crate::lang::{Decision, Event, Trigger};
 
@@ -53,6 +56,26 @@ pub(crate) struct PlanView {
     pub(crate) decision: Option<DecisionView>,
     pub(crate) concurrency: Option<ConcurrencyView>,
     pub(crate) jobs: Vec<JobView>,
+}
+
+impl PlanView {
+    /// Adds what is to be expected of each job of the workflow itself.
+    pub(crate) fn foresee(&mut self, outlooks: &[Outlook], plan: &Plan) {
+        for (job, outlook) in plan.root().jobs.iter().zip(outlooks) {
+            let decision = match outlook {
+                Outlook::Open => None,
+                Outlook::Runs => {
+                    Some(DecisionView { runs: true, reason: "its condition holds".into() })
+                }
+                Outlook::Skipped(reason) => {
+                    Some(DecisionView { runs: false, reason: reason.clone() })
+                }
+            };
+            if let Some(view) = self.jobs.iter_mut().find(|view| view.id == job.id) {
+                view.decision = decision;
+            }
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -92,6 +115,8 @@ pub(crate) struct JobView {
     pub(crate) needs: Vec<String>,
     #[serde(rename = "if")]
     pub(crate) condition: String,
+    /// For the event asked about; null without one, or when only the run can tell.
+    pub(crate) decision: Option<DecisionView>,
     pub(crate) legs: Option<Vec<Json>>,
     pub(crate) matrix: Option<Json>,
     fail_fast: Option<Json>,
@@ -168,6 +193,7 @@ fn job(plan: &Plan, workflow: &Workflow, job: &Job, stage: usize, depth: usize) 
         stage,
         needs: job.needs.iter().filter_map(name).collect(),
         condition: job.condition.text.to_string(),
+        decision: None,
         legs,
         matrix,
         fail_fast,
@@ -348,6 +374,7 @@ mod tests {
             json!({
                 "id": "test", "name": null, "line": 1, "stage": 1, "needs": ["lint"],
                 "if": "success()",
+                "decision": null,
                 "legs": [{"os": "ubuntu-24.04"}, {"os": "macos-15"}, {"os": "windows-2025"}],
                 "matrix": null, "fail_fast": null, "max_parallel": null,
                 "runs_on": "${{ matrix.os }}", "environment": null, "timeout_minutes": null,
