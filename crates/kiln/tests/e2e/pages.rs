@@ -1,4 +1,4 @@
-//! Completions and man pages.
+//! Completions, man pages and the reference of the command line.
 
 use crate::Place;
 
@@ -30,4 +30,15 @@ fn a_directory_that_cannot_be_made_is_named() {
     place.file("taken", "");
     let answer = place.kiln(&["man", "--out", "taken"]);
     assert!(answer.code(2).err.contains("`taken`"), "{answer:#?}");
+}
+
+#[test]
+fn the_command_line_reference_is_up_to_date() {
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cli.md");
+    let reference = kiln::cli_reference();
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        std::fs::write(&page, &reference).unwrap();
+    }
+    let committed = std::fs::read_to_string(&page).unwrap_or_default();
+    assert!(committed == reference, "docs/cli.md is out of date: run `cargo xtask gen`");
 }
