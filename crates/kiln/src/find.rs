@@ -158,6 +158,7 @@ fn real(path: &Path) -> Result<PathBuf> {
 fn below(directory: &Path, typed: &Path, found: &mut Found) -> Result<()> {
     let root = repository_of(directory).unwrap_or(directory);
     let mut files = workflows(directory);
+    files.append(&mut yaml_files(&directory.join(".kiln/workflows")));
     let mut search = Search::default();
     search.actions(directory, 0);
     files.append(&mut search.found);
@@ -195,6 +196,10 @@ fn workflows(directory: &Path) -> Vec<PathBuf> {
     } else {
         directory.to_owned()
     };
+    yaml_files(&place)
+}
+
+fn yaml_files(place: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(place).into_iter().flatten().flatten();
     entries
         .map(|entry| entry.path())
@@ -282,6 +287,7 @@ mod tests {
                 ".github/workflows/b.yaml",
                 ".github/workflows/a.yml",
                 ".github/workflows/notes.md",
+                ".kiln/workflows/a.yml",
                 ".github/dependabot.yml",
                 ".github/actions/setup/action.yml",
                 "compose.yml",
@@ -295,6 +301,7 @@ mod tests {
                 ".github/actions/setup/action.yml",
                 ".github/workflows/a.yml",
                 ".github/workflows/b.yaml",
+                ".kiln/workflows/a.yml",
                 "deep/er/action.yaml",
             ],
         );

@@ -10,7 +10,7 @@ use kiln_lang::expr::eval::{self, Env, STANDALONE_MEMORY};
 use kiln_lang::expr::names::{Names, STEP_CONDITION};
 use kiln_lang::expr::{self, ErrorKind, ExprError};
 use kiln_lang::hash_files;
-use kiln_lang::source::SourceMap;
+use kiln_lang::source::{FileId, SourceMap, Span};
 use kiln_lang::trigger::{self, ChangedFiles, Commits, GitRef, Rule, WorkflowRun};
 use kiln_lang::workflow::uses::CallTarget;
 use kiln_lang::workflow::{self, FileKind};
@@ -74,10 +74,24 @@ pub(crate) fn check_file(
         (compiled.document, compiled.diagnostics)
     } else {
         let file = sources.add(path, text);
-        workflow::read(file, kind, sources)
+        let (document, mut diagnostics) = workflow::read(file, kind, sources);
+        if kind == FileKind::Companion {
+            diagnostics.extend(orphan(file, path, options.files));
+        }
+        (document, diagnostics)
     };
     let _ = (document, options.checks);
     diagnostics
+}
+
+/// A companion whose workflow is gone does nothing, which nobody wants.
+fn orphan(file: FileId, path: &str, files: Files<'_>) -> Option<Diagnostic> {
+    let workflow = path.replacen(".kiln/workflows/", ".github/workflows/", 1);
+    files(&workflow).is_none().then(|| {
+        let message = format!("there is no workflow `{workflow}` that this file could add to");
+        Diagnostic::error("missing-file", Span::new(file, 0, 0), message)
+            .help("a companion has the file name of its workflow")
+    })
 }
 
 /// One event that starts a workflow, for people to read.

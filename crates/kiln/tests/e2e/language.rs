@@ -113,3 +113,42 @@ fn a_workflow_with_errors_has_no_plan_and_no_graph() {
         assert!(answer.err.contains("bad.yml:4:5"), "{answer:#?}");
     }
 }
+
+#[test]
+fn a_companion_is_checked_with_its_workflow_and_needs_one() {
+    let place = Place::repository();
+    place.file(".github/workflows/ci.yml", CI);
+    place.file(".kiln/workflows/ci.yml", "jobs:\n  tset:\n    retry: {max: 2}\n");
+    place.file(".kiln/workflows/gone.yml", "jobs:\n  a:\n    retry: {max: 2}\n");
+    let answer = place.kiln(&["lint", "--no-checks", "--format", "json"]);
+    let found = answer.code(1).json();
+    let messages: Vec<String> = found
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|found| format!("{}: {}", found["file"], found["message"]))
+        .collect();
+    assert_eq!(
+        messages,
+        [
+            "\".kiln/workflows/ci.yml\": \"the workflow has no job `tset`\"",
+            "\".kiln/workflows/gone.yml\": \"there is no workflow `.github/workflows/gone.yml` that this file could add to\"",
+        ]
+    );
+}
+
+#[test]
+fn faults_of_a_called_workflow_are_reported_once() {
+    let place = Place::repository();
+    let call = "on: push\njobs:\n  a:\n    uses: ./.github/workflows/callee.yml\n";
+    place.file(".github/workflows/a.yml", call).file(".github/workflows/b.yml", call);
+    place.file(
+        ".github/workflows/callee.yml",
+        "on: workflow_call\njobs:\n  x:\n    runs-on: l\n    stepz: []\n",
+    );
+    let answer = place.kiln(&["lint", "--no-checks", "--format", "json"]);
+    let found = answer.code(1).json();
+    let count =
+        |code: &str| found.as_array().unwrap().iter().filter(|found| found["code"] == code).count();
+    assert_eq!((count("unknown-key"), count("broken-call")), (1, 2), "{found:#}");
+}
