@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use kiln_core::plan::{Access, JobKind, Permissions, Scope};
 
 use crate::diag::Diagnostic;
+use crate::source::Span;
 use crate::yaml::Node;
 
 use super::Compiler;
@@ -66,33 +67,34 @@ impl Visitor<'_, '_> {
         }
     }
 
-    fn callee(&mut self, index: usize, limit: &Permissions, uses: &str, span: crate::source::Span) {
+    /// What the called file asks for: as a whole, and job by job where jobs say more.
+    fn callee(&mut self, index: usize, limit: &Permissions, uses: &str, span: Span) {
         let workflow = &self.compiler.workflows[index].workflow;
-        for job in &workflow.jobs {
-            let Some(wanted) = job.permissions.as_ref().or(workflow.permissions.as_ref()) else {
-                continue;
-            };
+        let whole = workflow
+            .permissions
+            .as_ref()
+            .filter(|_| workflow.jobs.iter().any(|job| job.permissions.is_none()));
+        let whole = whole.map(|wanted| (format!("`{uses}`"), wanted));
+        let single = workflow.jobs.iter().filter_map(|job| {
+            Some((format!("job `{}` of `{uses}`", job.id), job.permissions.as_ref()?))
+        });
+        for (who, wanted) in whole.into_iter().chain(single) {
             let beyond = wanted.beyond(limit);
-            if beyond.is_empty() {
-                continue;
+            if !beyond.is_empty() {
+                self.found.push(exceeded(&who, &beyond, span));
             }
-            let wants: Vec<String> = beyond
-                .iter()
-                .map(|(scope, wanted, has)| {
-                    format!(
-                        "`{}: {}` (the caller has `{}`)",
-                        scope.as_str(),
-                        wanted.as_str(),
-                        has.as_str()
-                    )
-                })
-                .collect();
-            let message = format!("job `{}` of `{uses}` asks for {}", job.id, wants.join(", "));
-            self.found.push(
-                Diagnostic::error("permissions-exceeded", span, message)
-                    .label("a called workflow cannot have more than its caller")
-                    .help("grant these under `permissions` of this job, or ask for less in the called one"),
-            );
         }
     }
+}
+
+fn exceeded(who: &str, beyond: &[(Scope, Access, Access)], span: Span) -> Diagnostic {
+    let wants: Vec<String> = beyond
+        .iter()
+        .map(|(scope, wanted, has)| {
+            format!("`{}: {}` (the caller has `{}`)", scope.as_str(), wanted.as_str(), has.as_str())
+        })
+        .collect();
+    Diagnostic::error("permissions-exceeded", span, format!("{who} asks for {}", wants.join(", ")))
+        .label("a called workflow cannot have more than its caller")
+        .help("grant these under `permissions` of this job, or ask for less in the called one")
 }
