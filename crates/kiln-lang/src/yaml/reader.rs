@@ -155,7 +155,7 @@ impl<'t> Builder<'t> {
             return Err(Box::new(Diagnostic::error("too-deep", start, message)));
         }
         if let Some(tag) = tag.filter(|tag| core_tag(tag).is_none()) {
-            self.diagnostics.push(unknown_tag(&tag, start));
+            self.diagnostics.push(unknown_tag(&tag, "", start));
         }
         let nodes_before = self.nodes;
         self.count(1, start)?;
@@ -299,11 +299,11 @@ fn tagged(tag: &Tag, text: &str, style: Style, span: Span) -> Result<Value, Diag
                 Diagnostic::error("yaml-tag", span, message)
                     .help("remove the tag, or mend the value")
             }),
-        _ => Err(unknown_tag(tag, span)),
+        _ => Err(unknown_tag(tag, text, span)),
     }
 }
 
-fn unknown_tag(tag: &Tag, span: Span) -> Diagnostic {
+fn unknown_tag(tag: &Tag, text: &str, span: Span) -> Diagnostic {
     let name = if tag.handle == "!" || tag.handle.is_empty() {
         format!("!{}", tag.suffix)
     } else {
@@ -313,9 +313,10 @@ fn unknown_tag(tag: &Tag, span: Span) -> Diagnostic {
     let looks_like_negation =
         tag.suffix.contains(['(', '.']) || tag.suffix.chars().all(char::is_alphanumeric);
     if tag.handle == "!" && looks_like_negation {
-        found
-            .label("YAML reads a leading `!` as a tag, not as \"not\"")
-            .help(format!("write `${{{{ {name} … }}}}`, or put the whole condition in quotes"))
+        found.label("YAML reads a leading `!` as a tag, not as \"not\"").help(format!(
+            "write `${{{{ {} }}}}`, or put the whole condition in quotes",
+            format!("{name} {text}").trim_end()
+        ))
     } else {
         found.help(
             "workflow files use no tags but `!!str`, `!!int`, `!!float`, `!!bool` and `!!null`",
