@@ -3,17 +3,25 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use super::{ACTION, Def, Mapping, Shape, WORKFLOW};
+use super::{ACTION, COMPANION, Def, Mapping, Shape, WORKFLOW};
 
 /// The candidate nearest to a misspelt name, if one is near enough to be meant.
 pub fn closest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     let name = name.to_lowercase();
-    let limit = (name.chars().count() / 3).clamp(1, 3);
+    let length = name.chars().count();
+    let limit = (length / 3).clamp(1, 3);
+    let rank = |candidate: &str| {
+        let candidate = candidate.to_lowercase();
+        let distance = distance(&name, &candidate, limit);
+        // `timeout` stands for `timeout-minutes`, but only when no likelier slip is found.
+        let is_beginning = length > 3 && candidate.starts_with(&name);
+        if distance > limit && is_beginning { limit } else { distance }
+    };
     candidates
         .into_iter()
-        .map(|candidate| (distance(&name, &candidate.to_lowercase(), limit), candidate))
-        .filter(|(distance, _)| *distance <= limit)
-        .min_by_key(|(distance, _)| *distance)
+        .map(|candidate| (rank(candidate), candidate))
+        .filter(|(rank, _)| *rank <= limit)
+        .min_by_key(|(rank, _)| *rank)
         .map(|(_, candidate)| candidate)
 }
 
@@ -58,6 +66,16 @@ pub(super) fn homes(name: &str) -> Option<&'static [&'static str]> {
     HOMES.get(name).map(Vec::as_slice)
 }
 
+/// Whether a key belongs to the companion file, which holds what GitHub does not know.
+pub(super) fn is_kilns_own(name: &str) -> bool {
+    static KEYS: LazyLock<HashMap<&'static str, Vec<&'static str>>> = LazyLock::new(|| {
+        let mut keys = HashMap::new();
+        collect(&COMPANION, &mut Vec::new(), &mut keys);
+        keys
+    });
+    KEYS.contains_key(name)
+}
+
 fn collect(
     def: &'static Def,
     seen: &mut Vec<*const Mapping>,
@@ -66,10 +84,10 @@ fn collect(
     match &def.shape {
         Shape::Sequence(item) => collect(item, seen, homes),
         Shape::OneOf(choices) => choices.iter().for_each(|choice| collect(choice, seen, homes)),
-        Shape::Mapping(mapping) => collect_mapping(mapping, mapping.what, seen, homes),
+        Shape::Mapping(mapping) => collect_mapping(mapping, seen, homes),
         Shape::Variants(variants) => {
             for (_, mapping) in variants.choices {
-                collect_mapping(mapping, variants.what, seen, homes);
+                collect_mapping(mapping, seen, homes);
             }
         }
         _ => {}
@@ -78,7 +96,6 @@ fn collect(
 
 fn collect_mapping(
     mapping: &'static Mapping,
-    what: &'static str,
     seen: &mut Vec<*const Mapping>,
     homes: &mut HashMap<&'static str, Vec<&'static str>>,
 ) {
@@ -88,8 +105,9 @@ fn collect_mapping(
     seen.push(mapping);
     for key in mapping.keys {
         let places = homes.entry(key.name).or_default();
-        if !places.contains(&what) {
-            places.push(what);
+        // "a job" speaks for "a job that calls a workflow", too.
+        if !places.iter().any(|place| mapping.what.starts_with(place)) {
+            places.push(mapping.what);
         }
         collect(key.def, seen, homes);
     }
@@ -114,6 +132,7 @@ mod tests {
             ("need", Some("needs")),
             ("stratgey", Some("strategy")),
             ("container", None),
+            ("strat", Some("strategy")),
             ("x", None),
         ] {
             assert_eq!(closest(slip, keys), meant, "{slip}");
@@ -123,7 +142,8 @@ mod tests {
     #[test]
     fn a_key_knows_where_it_belongs() {
         assert_eq!(homes("runs-on"), Some(&["a job"][..]));
-        assert!(homes("run").is_some_and(|homes| homes.contains(&"a step")));
+        assert!(homes("run").is_some_and(|homes| homes.contains(&"a `run` step")));
+        assert_eq!(homes("secrets"), Some(&["a job that calls a workflow"][..]));
         assert!(homes("no-such-key").is_none());
     }
 }
