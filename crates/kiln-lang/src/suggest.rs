@@ -10,12 +10,20 @@ pub fn closest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) ->
         return None;
     }
     let name = name.to_lowercase();
-    let limit = (name.chars().count() / 3).clamp(1, 3);
+    let length = name.chars().count();
+    let limit = (length / 3).clamp(1, 3);
+    let rank = |candidate: &str| {
+        let candidate = candidate.to_lowercase();
+        let distance = distance(&name, &candidate, limit);
+        // `timeout` stands for `timeout-minutes`, but only when no likelier slip is found.
+        let is_beginning = length > 3 && candidate.starts_with(&name);
+        if distance > limit && is_beginning { limit } else { distance }
+    };
     candidates
         .into_iter()
-        .map(|candidate| (distance(&name, &candidate.to_lowercase(), limit), candidate))
-        .filter(|(distance, _)| *distance <= limit)
-        .min_by_key(|(distance, _)| *distance)
+        .map(|candidate| (rank(candidate), candidate))
+        .filter(|(rank, _)| *rank <= limit)
+        .min_by_key(|(rank, _)| *rank)
         .map(|(_, candidate)| candidate)
 }
 
@@ -64,6 +72,7 @@ mod tests {
             ("need", Some("needs")),
             ("stratgey", Some("strategy")),
             ("container", None),
+            ("strat", Some("strategy")),
             ("x", None),
         ] {
             assert_eq!(closest(slip, keys), meant, "{slip}");

@@ -13,9 +13,10 @@ use crate::expr::{Expr, ExprError};
 use crate::source::{SourceMap, Span};
 use crate::yaml::{Entry, Kind, Node};
 
-use super::describe::{expected, join, words_list};
-use super::homes::homes;
 use crate::suggest::closest;
+
+use super::describe::{alternatives, expected, type_help, words_list};
+use super::homes::{homes, is_kilns_own};
 use crate::trigger::Support;
 
 use super::{Allowed, Def, Key, Mapping, Shape, Variants, events};
@@ -163,15 +164,18 @@ impl Checker<'_> {
         owner: Span,
     ) {
         let mut misspelt: Vec<&str> = Vec::new();
-        for entry in node.entries() {
+        // Keys that are no scalars were refused while reading.
+        for entry in node.entries().iter().filter(|entry| entry.key.scalar().is_some()) {
             let name = entry.name();
             if let Some(key) = mapping.keys.iter().find(|key| key.name == name) {
                 self.known_key(entry, key, allowed);
             } else if let Some(rest) = &mapping.rest {
-                self.key_template(entry, allowed);
-                if !self.out_of_place(entry, rest.value) {
-                    self.visit(&entry.value, rest.value, allowed, entry.key.span);
+                if is_misplaced(entry, rest.value) {
+                    self.misplaced(entry, what);
+                    continue;
                 }
+                self.key_template(entry, allowed);
+                self.visit(&entry.value, rest.value, allowed, entry.key.span);
             } else {
                 misspelt.extend(self.unknown_key(entry, mapping, what));
             }
@@ -185,17 +189,13 @@ impl Checker<'_> {
         }
     }
 
-    /// `runs-on: x` directly below `jobs`: a key of a job where a job's id is expected.
-    fn out_of_place(&mut self, entry: &Entry, def: &'static Def) -> bool {
-        let Shape::Variants(variants) = &def.shape else { return false };
-        let Some(homes) = homes(entry.name()).filter(|_| !entry.value.is_mapping()) else {
-            return false;
-        };
-        let message =
-            format!("`{}` does not belong here: expected {}", entry.name(), variants.what);
-        let found = Diagnostic::error("unknown-key", entry.key.span, message);
-        self.report(found.help(belongs(entry.name(), homes)));
-        true
+    fn misplaced(&mut self, entry: &Entry, what: &str) {
+        let name = entry.name();
+        let message = format!("`{name}` stands among {what}, but is none");
+        let homes = homes(name).unwrap_or_default();
+        let help = format!("`{name}` belongs to {}; check the indentation", alternatives(homes));
+        let found = Diagnostic::error("misplaced-key", entry.key.span, message);
+        self.report(found.label("does not belong here").help(help));
     }
 
     fn known_key(&mut self, entry: &Entry, key: &'static Key, allowed: Allowed) {
@@ -214,7 +214,9 @@ impl Checker<'_> {
         what: &str,
     ) -> Option<&'static str> {
         let name = entry.name();
-        let meant = closest(name, mapping.keys.iter().map(|key| key.name));
+        // What is known elsewhere and as short as `if` is no slip of the hand.
+        let meant = closest(name, mapping.keys.iter().map(|key| key.name))
+            .filter(|_| name.len() > 2 || homes(name).is_none());
         let mut found = Diagnostic::error(
             "unknown-key",
             entry.key.span,
@@ -224,7 +226,13 @@ impl Checker<'_> {
             (Some(meant), _) => {
                 found.label(format!("did you mean `{meant}`?")).help(format!("write `{meant}:`"))
             }
-            (None, Some(homes)) => found.label("does not belong here").help(belongs(name, homes)),
+            (None, Some(homes)) => found.label("does not belong here").help(format!(
+                "`{name}` belongs to {}; check the indentation",
+                alternatives(homes)
+            )),
+            (None, None) if is_kilns_own(name) => found.help(format!(
+                "`{name}` is Kiln's own: it stands in `.kiln/workflows/<same file name>`"
+            )),
             (None, None) => {
                 let names: Vec<&str> = mapping.keys.iter().map(|key| key.name).collect();
                 found.help(format!("{what} takes {}", words_list(&names).replace(" or ", " and ")))
@@ -295,7 +303,9 @@ impl Checker<'_> {
             .find(|(key, _)| Some(*key) == meant)
             .unwrap_or(&variants.choices[0]);
         if let (None, Some(missing)) = (meant, variants.missing) {
-            self.report(Diagnostic::error("missing-key", owner, missing));
+            let unknown = node.entries().iter().map(Entry::name).find(|name| !known(name));
+            let help = unknown.map(|name| format!("`{name}` is no key of {}", variants.what));
+            self.report(Diagnostic::error("missing-key", owner, missing).maybe_help(help));
             return;
         }
         self.mapping(node, mapping, variants.what, allowed, owner);
@@ -316,7 +326,11 @@ impl Checker<'_> {
 
     fn wrong_type(&mut self, node: &Node, def: &Def, owner: Span) {
         let wanted = expected(def);
-        let message = format!("expected {wanted}, found {}", node.describe());
+        let found = match node.text() {
+            Some("") if !node.is_null() => "an empty string",
+            _ => node.describe(),
+        };
+        let message = format!("expected {wanted}, found {found}");
         // Nothing has no place of its own, and a whole collection would underline half the file.
         let span = if node.is_null() || node.scalar().is_none() { owner } else { node.span };
         let found = Diagnostic::error("wrong-type", span, message);
@@ -410,6 +424,18 @@ fn holds_expression(node: &Node) -> bool {
         .is_some_and(|scalar| matches!(&scalar.value, Value::String(text) if text.contains("${{")))
 }
 
+/// Whether a key that should be an author's own name, such as that of a job, is one of the language
+/// with something else below it: most likely a line at the wrong depth.
+fn is_misplaced(entry: &Entry, def: &Def) -> bool {
+    let Shape::Variants(variants) = &def.shape else { return false };
+    let known = |name: &str| {
+        variants.choices.iter().any(|(_, mapping)| mapping.keys.iter().any(|key| key.name == name))
+    };
+    homes(entry.name()).is_some()
+        && !entry.value.entries().iter().any(|inner| known(inner.name()))
+        && !entry.value.is_null()
+}
+
 /// Whether a node is of the kind that a place takes, without looking inside.
 fn fits(node: &Node, def: &Def) -> bool {
     let value = node.scalar().map(|scalar| &scalar.value);
@@ -425,42 +451,6 @@ fn fits(node: &Node, def: &Def) -> bool {
         Shape::OneOf(choices) => choices.iter().any(|choice| fits(node, choice)),
         Shape::Events | Shape::Anything => true,
     }
-}
-
-fn type_help(node: &Node, def: &Def) -> Option<String> {
-    let text = node.text().unwrap_or_default();
-    match &def.shape {
-        Shape::Boolean if matches!(text, "true" | "false") => {
-            Some(format!("remove the quotes: `{text}`"))
-        }
-        Shape::Boolean if matches!(text.to_ascii_lowercase().as_str(), "yes" | "on" | "y") => {
-            Some("write `true`".to_owned())
-        }
-        Shape::Boolean if matches!(text.to_ascii_lowercase().as_str(), "no" | "off" | "n") => {
-            Some("write `false`".to_owned())
-        }
-        Shape::Number if text.parse::<f64>().is_ok() => {
-            Some(format!("remove the quotes: `{text}`"))
-        }
-        Shape::Sequence(_) if node.scalar().is_some() && !text.is_empty() => {
-            Some(format!("write a list: `[{text}]`"))
-        }
-        Shape::Sequence(item) if node.is_mapping() && matches!(item.shape, Shape::Variants(_)) => {
-            Some("start each one with `- `".to_owned())
-        }
-        Shape::Mapping(_) | Shape::Variants(_) if node.is_null() => {
-            Some("indent what belongs to it below it, or remove the key".to_owned())
-        }
-        Shape::Mapping(_) if node.is_sequence() => {
-            Some("remove the `- ` before its keys".to_owned())
-        }
-        _ => None,
-    }
-}
-
-fn belongs(name: &str, homes: &[&str]) -> String {
-    let homes: Vec<String> = homes.iter().map(|home| (*home).to_owned()).collect();
-    format!("`{name}` belongs to {}; check the indentation", join(&homes, "or"))
 }
 
 fn lower_first(text: &str) -> String {

@@ -37,7 +37,9 @@ pub(super) fn check(checker: &mut Checker<'_>, on: &Arc<Node>, owner: Span) {
 fn known(checker: &mut Checker<'_>, node: &Node) -> Option<&'static EventSpec> {
     let Some(name) = node.text() else {
         let message = format!("expected the name of an event, found {}", node.describe());
-        checker.report(Diagnostic::error("wrong-type", node.span, message));
+        let span = node.entries().first().map_or(node.span, |first| first.key.span);
+        let help = "events with filters are a mapping: remove the `- ` before every event";
+        checker.report(Diagnostic::error("wrong-type", span, message).help(help));
         return None;
     };
     let Some(spec) = event(name) else {
@@ -75,8 +77,13 @@ fn settings(checker: &mut Checker<'_>, entry: &Entry, spec: &'static EventSpec) 
                 spec.name,
                 node.describe()
             );
-            checker
-                .report(Diagnostic::error("wrong-type", owner, message).help(filters_help(spec)));
+            let (span, help) = match node.text() {
+                Some(text) if spec.accepts(FilterKey::Branches) => {
+                    (node.span, format!("write `branches: [{text}]` below `{}`", spec.name))
+                }
+                _ => (owner, filters_help(spec)),
+            };
+            checker.report(Diagnostic::error("wrong-type", span, message).help(help));
         }
         _ => {
             for entry in node.entries() {

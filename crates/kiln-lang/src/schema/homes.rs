@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use super::{ACTION, Def, Mapping, Shape, Variants, WORKFLOW};
+use super::{ACTION, COMPANION, Def, Mapping, Shape, Variants, WORKFLOW};
 
 /// The mappings in which a key is known, as people call them: `steps` belongs to "a job".
 pub(super) fn homes(name: &str) -> Option<&'static [&'static str]> {
@@ -15,6 +15,16 @@ pub(super) fn homes(name: &str) -> Option<&'static [&'static str]> {
         homes
     });
     HOMES.get(name).map(Vec::as_slice)
+}
+
+/// Whether a key belongs to the companion file, which holds what GitHub does not know.
+pub(super) fn is_kilns_own(name: &str) -> bool {
+    static KEYS: LazyLock<HashMap<&'static str, Vec<&'static str>>> = LazyLock::new(|| {
+        let mut keys = HashMap::new();
+        collect(&COMPANION, &mut Vec::new(), &mut keys);
+        keys
+    });
+    KEYS.contains_key(name)
 }
 
 fn collect(

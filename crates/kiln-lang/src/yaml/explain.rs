@@ -10,7 +10,9 @@ use crate::source::{FileId, Span};
 pub(super) fn explain(file: FileId, text: &str, at: usize, complaint: &str) -> Diagnostic {
     let place = Place::new(file, text, at);
     place
-        .tab()
+        .conflict_marker()
+        .or_else(|| place.odd_indentation())
+        .or_else(|| place.tab_after_colon(complaint))
         .or_else(|| place.trailing_content(complaint))
         .or_else(|| place.unclosed_quote(complaint))
         .or_else(|| place.unclosed_bracket(complaint))
@@ -97,12 +99,53 @@ impl<'t> Place<'t> {
             .filter(|line| !line.content().is_empty() && !line.content().starts_with('#'))
     }
 
-    fn tab(&self) -> Option<Diagnostic> {
-        let indentation = self.line.text.len() - self.line.text.trim_start().len();
-        let tab = self.line.text[..indentation].find('\t')?;
-        let start = self.line.start + tab;
-        let found = self.error(start, start + 1, "a tab cannot indent YAML");
-        Some(found.label("tab here").help("indent with spaces; most editors can convert the file"))
+    /// The line that a merge left behind, wherever the scanner stumbled over its like.
+    fn conflict_marker(&self) -> Option<Diagnostic> {
+        let mut start = 0;
+        for line in self.text.split_inclusive('\n') {
+            if line.starts_with("<<<<<<< ") {
+                let end = start + line.trim_end().len();
+                let found =
+                    self.error(start, end, "the file contains an unresolved merge conflict");
+                return Some(found.help(
+                    "choose one side and remove the lines `<<<<<<<`, `=======` and `>>>>>>>`",
+                ));
+            }
+            start += line.len();
+        }
+        None
+    }
+
+    /// White space that looks like indentation but is none, on this line or on one beside it: the
+    /// scanner often notices a line too late or too early.
+    fn odd_indentation(&self) -> Option<Diagnostic> {
+        let next = self.text[self.line.start + self.line.text.len()..].find(|char| char != '\n');
+        let next =
+            next.map(|skip| line_at(self.text, self.line.start + self.line.text.len() + skip));
+        let lines = [Some(self.line), next, self.lines_before().next()];
+        lines.into_iter().flatten().find_map(|line| {
+            let white = line.text.len() - line.text.trim_start().len();
+            let odd = line.text[..white].find(|char: char| !matches!(char, ' ' | '\r'))?;
+            let start = line.start + odd;
+            let char = self.text[start..].chars().next()?;
+            let (name, label) = if char == '\t' {
+                ("a tab", "tab here")
+            } else {
+                ("white space other than the plain space", "looks like a space, but is none")
+            };
+            let found =
+                self.error(start, start + char.len_utf8(), format!("{name} cannot indent YAML"));
+            Some(found.label(label).help("indent with spaces; most editors can convert the file"))
+        })
+    }
+
+    fn tab_after_colon(&self, complaint: &str) -> Option<Diagnostic> {
+        if !complaint.contains("':' must be followed by") {
+            return None;
+        }
+        let tab = self.line.text.find(":\t")? + self.line.start + 1;
+        let found = self.error(tab, tab + 1, "a tab stands between a key and its value");
+        Some(found.label("tab here").help("put a space after the colon"))
     }
 
     fn unclosed_quote(&self, complaint: &str) -> Option<Diagnostic> {
@@ -155,15 +198,23 @@ impl<'t> Place<'t> {
     }
 
     fn unknown_alias(&self, complaint: &str) -> Option<Diagnostic> {
-        if !complaint.contains("unknown anchor") {
+        if !complaint.contains("unknown anchor") && !complaint.contains("anchor or alias") {
             return None;
         }
-        let written = &self.text[self.at..];
+        let here = self.text[self.at..].starts_with('*').then_some(self.at);
+        let at = here.or_else(|| self.text[..self.at].rfind('*'))?;
+        let written = &self.text[at..];
         let length = written.find(|char: char| char.is_whitespace() || ",]}".contains(char));
         let alias = &written[..length.unwrap_or(written.len())];
         let name = alias.strip_prefix('*').unwrap_or(alias);
-        let found =
-            self.error(self.at, self.at + alias.len(), format!("no anchor is called `{name}`"));
+        let found = self.error(
+            at,
+            at + alias.len(),
+            match name {
+                "" => "this `*` names no anchor".to_owned(),
+                _ => format!("no anchor is called `{name}`"),
+            },
+        );
         let help = if self.line.content().contains("*/")
             || alias.len() <= 1
             || name.starts_with(['*', '.', '/'])
@@ -212,12 +263,18 @@ impl<'t> Place<'t> {
         let before = self.lines_before().next()?;
         let applies = complaint.contains("mapping values are not allowed")
             || complaint.contains("could not find expected ':'");
-        if !applies || before.indent() != self.line.indent() || before.content().contains(':') {
+        if !applies || before.indent() != self.line.indent() || before.is_key() {
             return None;
         }
         let start = before.start + before.indent();
-        let key = before.content().split_whitespace().next().unwrap_or_default();
-        let found = self.error(start, start + before.content().len(), "this line has no `:`");
+        let content = before.content();
+        if let Some((key, value)) = content.split_once(':') {
+            let colon = start + key.len();
+            let found = self.error(colon, colon + 1, "a space is missing after this `:`");
+            return Some(found.help(format!("write `{key}: {value}`")));
+        }
+        let key = content.split_whitespace().next().unwrap_or_default();
+        let found = self.error(start, start + content.len(), "this line has no `:`");
         Some(
             found
                 .label("not a key and a value")
@@ -323,80 +380,4 @@ fn last_open_bracket(text: &str) -> Option<(usize, char)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use crate::source::SourceMap;
-
-    fn check(yaml: &str, line: usize, message: &str, help: &str) {
-        let mut sources = SourceMap::new();
-        let file = sources.add("t.yml", yaml);
-        let (root, diagnostics) = super::super::read(file, &sources);
-        assert!(root.is_none());
-        let found = diagnostics.last().expect("there is an error");
-        assert_eq!(found.message, message, "{yaml}");
-        assert_eq!(sources.start(found.span).line, line, "{yaml}");
-        assert_eq!(found.help.as_deref().unwrap_or_default(), help, "{yaml}");
-    }
-
-    /// P5
-    #[test]
-    fn usual_mistakes_are_named_with_their_remedy() {
-        check(
-            "jobs:\n  a:\n    runs-on: x\n     steps: y\n",
-            4,
-            "`steps` is indented by 5 spaces, which matches nothing above",
-            "indent it by 4 spaces to stand beside `runs-on` in `a`",
-        );
-        check(
-            "a:\n  - run: x\n    name: y\n   env: z\n",
-            4,
-            "`env` is indented by 3 spaces, which matches nothing above",
-            "indent it by 4 spaces to stand beside `name` in `a`",
-        );
-        check(
-            "name: a: b\n",
-            1,
-            "a value cannot contain `: ` unless it is quoted",
-            "quote the value: 'a: b'",
-        );
-        check(
-            "a:\n\tb: c\n",
-            2,
-            "a tab cannot indent YAML",
-            "indent with spaces; most editors can convert the file",
-        );
-        check("a: \"x\nb: c\n", 1, "this \" is never closed", "add the closing \"");
-        check("a: [x, y\nb: c\n", 1, "this `[` is never closed", "add the closing `]`");
-        check("a: {x: y\n", 1, "this `{` is never closed", "add the closing `}`");
-        check(
-            "on:\n  push:\n    paths: [**.js]\n",
-            3,
-            "no anchor is called `*.js`",
-            "a leading `*` names an anchor in YAML; put a pattern in quotes",
-        );
-        check("a: @x\n", 1, "a value cannot start with `@`", "put the value in quotes");
-        check(
-            "k: - a\n",
-            1,
-            "a list cannot start on the line of its key",
-            "start the list on the next line, indented by two spaces",
-        );
-        check(
-            "runs-on x\nsteps: y\n",
-            1,
-            "this line has no `:`",
-            "a key is followed by a colon and a space: `runs-on: …`",
-        );
-        check(
-            "a: 'it's'\n",
-            1,
-            "text after the closing quote",
-            "quote the whole value; inside single quotes write '' for a quote, inside double quotes \\\"",
-        );
-        check(
-            "a: 1\n---\nb: 1\n",
-            2,
-            "the file contains a second YAML document",
-            "keep one workflow per file, without `---` between parts",
-        );
-    }
-}
+mod tests;

@@ -12,7 +12,7 @@ pub(super) fn check(job: Job<'_>, found: &mut Vec<Diagnostic>) {
     let Some(strategy) = job.get("strategy") else { return };
     let Some(entry) = strategy.entry("matrix") else { return };
     let matrix = &entry.value;
-    if !matrix.is_mapping() || has_expression(matrix) {
+    if !is_well_formed(matrix) || has_expression(matrix) {
         return;
     }
     let Value::Object(value) = matrix.to_value() else { return };
@@ -20,6 +20,16 @@ pub(super) fn check(job: Job<'_>, found: &mut Vec<Diagnostic>) {
         let at = place(matrix, &error.path).unwrap_or(entry.key.span);
         found.push(Diagnostic::error("matrix", at, error.to_string()));
     }
+}
+
+/// Whether the table found nothing to say about its shape.
+fn is_well_formed(matrix: &Node) -> bool {
+    matrix.is_mapping()
+        && matrix.entries().iter().all(|entry| {
+            let is_filter = matches!(entry.name(), "include" | "exclude");
+            entry.value.is_sequence()
+                && (!is_filter || entry.value.items().iter().all(|item| item.is_mapping()))
+        })
 }
 
 /// Whether anything in the tree has to be evaluated first.

@@ -24,7 +24,8 @@ pub(super) fn check(document: &Document, found: &mut Vec<Diagnostic>) {
             let name = need.text().unwrap_or_default();
             match index.get(&name.to_ascii_lowercase()) {
                 Some(&other) => edges[at].push(other),
-                None if name.is_empty() => {}
+                // The table has already refused these.
+                None if name.is_empty() || name.contains("${{") => {}
                 None => found.push(unknown(name, need.span, *job, &jobs)),
             }
         }

@@ -41,7 +41,8 @@ fn check_group(group: &Arc<Node>, found: &mut Vec<Diagnostic>) {
 /// An expression may leave the image empty on purpose; written out, it must be there.
 fn check_image(key: &Arc<Node>, container: &Arc<Node>, found: &mut Vec<Diagnostic>) {
     let missing = match container.text() {
-        Some(text) => text.is_empty() && !container.is_null(),
+        // The table refuses an empty service.
+        Some(text) => key.text() == Some("container") && text.is_empty() && !container.is_null(),
         None => {
             container.is_mapping() && container.get("image").is_none() && !has_expression(container)
         }

@@ -61,7 +61,8 @@ impl Steps<'_> {
     }
 
     fn id(&mut self, node: &Arc<Node>) {
-        let Some(id) = node.text().filter(|id| !id.is_empty()) else { return };
+        let refused = |id: &&str| id.is_empty() || id.contains("${{");
+        let Some(id) = node.text().filter(|id| !refused(id)) else { return };
         if let Some(fault) = ids::fault(id) {
             self.found.push(Diagnostic::error("invalid-id", node.span, fault));
             return;
