@@ -5,6 +5,7 @@
 pub mod diag;
 pub mod expr;
 pub mod filter;
+pub mod lint;
 pub mod schema;
 pub mod source;
 pub mod trigger;

@@ -7,6 +7,7 @@
 //! crate instead: name the test `…_reference_is_up_to_date`, compare with the committed page, and
 //! rewrite the page when `UPDATE_EXPECT=1`. [`rewrite_pages_owned_by_tests`] runs those.
 
+mod checks;
 mod crate_table;
 
 use anyhow::{Context as _, Result, ensure};
@@ -23,7 +24,7 @@ pub struct Output {
 
 type Generator = fn(&Repository) -> Result<Vec<Output>>;
 
-const GENERATORS: &[Generator] = &[crate_table::generate];
+const GENERATORS: &[Generator] = &[checks::generate, crate_table::generate];
 
 /// Everything that is generated, as it should be now.
 pub fn outputs(repository: &Repository) -> Result<Vec<Output>> {
