@@ -8,7 +8,7 @@ use crate::expr::ast::{Comparison, Expr, ExprKind, Logical};
 use crate::schema::FoundKind;
 use crate::yaml::Entry;
 
-use super::context::{Context, Expression};
+use super::context::{Context, Expression, MAX_IN_SCALAR};
 use super::{Check, workflow};
 
 pub(super) const CHECK: Check = Check {
@@ -57,12 +57,12 @@ jobs:
 fn run(context: &Context<'_>, found: &mut Vec<Diagnostic>) {
     let inputs = context.inputs();
     for expression in &context.expressions {
-        for expr in expression.exprs().into_iter().flat_map(Expr::walk) {
-            if let Some((message, help)) = mixed(expr, &inputs, context.is_workflow()) {
-                let span = context.span(expression.node, expr.span.clone());
-                found.push(Diagnostic::warning(CHECK.code, span, message).help(help));
-            }
-        }
+        let mixed = expression.exprs().into_iter().flat_map(Expr::walk).filter_map(|expr| {
+            let (message, help) = mixed(expr, &inputs, context.is_workflow())?;
+            let span = context.span(expression.node, expr.span.clone());
+            Some(Diagnostic::warning(CHECK.code, span, message).help(help))
+        });
+        found.extend(mixed.take(MAX_IN_SCALAR));
         if !context.is_workflow() {
             text_as_condition(context, expression, &inputs, found);
         }

@@ -1,5 +1,6 @@
 //! `if:` conditions that are always true or always false.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use crate::diag::{Diagnostic, Severity};
@@ -89,12 +90,7 @@ fn without_braces(text: &str) -> Option<String> {
     for part in &template.parts {
         fixed.push_str(&text[from..part.range.start]);
         let inner = text[part.range.clone()].trim_start_matches("${{").trim_end_matches("}}");
-        let alone =
-            text[..part.range.start].trim().is_empty() && text[part.range.end..].trim().is_empty();
-        if matches!(part.expr.kind, ExprKind::Logical { .. } | ExprKind::Compare { .. })
-            && !alone
-            && is_operand(&text[..part.range.start], &text[part.range.end..], &part.expr)
-        {
+        if needs_parentheses(&text[..part.range.start], &text[part.range.end..], &part.expr) {
             fixed.extend(["(", inner.trim(), ")"]);
         } else {
             fixed.push_str(inner.trim());
@@ -107,7 +103,7 @@ fn without_braces(text: &str) -> Option<String> {
 }
 
 /// Whether an expression needs parentheses once its braces are gone.
-fn is_operand(before: &str, after: &str, expr: &Expr) -> bool {
+fn needs_parentheses(before: &str, after: &str, expr: &Expr) -> bool {
     let binds_tighter = |operator: &str| {
         before.trim_end().ends_with(operator) || after.trim_start().starts_with(operator)
     };
@@ -118,7 +114,8 @@ fn is_operand(before: &str, after: &str, expr: &Expr) -> bool {
         ExprKind::Logical { operator: Logical::And, .. } => {
             ["==", "!=", "!"].into_iter().any(binds_tighter)
         }
-        _ => before.trim_end().ends_with('!'),
+        ExprKind::Compare { .. } => before.trim_end().ends_with('!'),
+        _ => false,
     }
 }
 
@@ -134,6 +131,7 @@ fn decided(
     } else {
         let what = match (expression.place.step, context.job(expression.place)) {
             (None, Some(job)) => format!("job `{}`", job.id()),
+            (None, None) => "the script".to_owned(),
             _ => "the step".to_owned(),
         };
         format!("this condition is always false: {what} never runs")
@@ -235,17 +233,15 @@ fn two_texts(operator: Logical, operands: &[Expr]) -> Option<Decision> {
         Logical::And => Comparison::Equal,
         Logical::Or => Comparison::NotEqual,
     };
-    let compared: Vec<(&Expr, String, &Value)> =
-        operands.iter().filter_map(|operand| compared_with_text(operand, wanted)).collect();
-    for (index, (first, subject, text)) in compared.iter().enumerate() {
-        let other = compared[index + 1..]
-            .iter()
-            .find(|(_, other, value)| other == subject && !equal(value, text));
-        if let Some((second, ..)) = other {
+    let mut seen: HashMap<String, (&Expr, &Value)> = HashMap::new();
+    for operand in operands {
+        let Some((subject, text)) = compared_with_text(operand, wanted) else { continue };
+        let (first, other) = *seen.entry(subject).or_insert((operand, text));
+        if !equal(other, text) {
             let with_and = operator == Logical::And;
             return Some(Decision {
                 value: !with_and,
-                span: first.span.start..second.span.end,
+                span: first.span.start..operand.span.end,
                 reason: Reason::TwoTexts { with_and },
             });
         }
@@ -253,11 +249,11 @@ fn two_texts(operator: Logical, operands: &[Expr]) -> Option<Decision> {
     None
 }
 
-fn compared_with_text(expr: &Expr, wanted: Comparison) -> Option<(&Expr, String, &Value)> {
+fn compared_with_text(expr: &Expr, wanted: Comparison) -> Option<(String, &Value)> {
     let ExprKind::Compare { operator, left, right } = &expr.kind else { return None };
     let ExprKind::Literal(value @ Value::String(_)) = &right.kind else { return None };
     let is_path = matches!(left.kind, ExprKind::Property { .. });
-    (*operator == wanted && is_path).then(|| (expr, left.to_string().to_ascii_lowercase(), value))
+    (*operator == wanted && is_path).then(|| (left.to_string().to_ascii_lowercase(), value))
 }
 
 #[cfg(test)]
@@ -294,17 +290,15 @@ mod tests {
     #[test]
     fn text_around_braces_is_found_and_mended() {
         for (condition, fix) in [
-            ("${{ github.ref }} && x == 'y'", "put the whole condition inside one `${{ }}`"),
             ("${{ github.ref }} && env.X == 'y'", "write `if: github.ref && env.X == 'y'`"),
             ("${{ env.A || env.B }} && env.C", "write `if: (env.A || env.B) && env.C`"),
             ("${{ env.A == 'x' }} || ${{ env.B }}", "write `if: env.A == 'x' || env.B`"),
             ("\"!${{ env.A }}\"", "write `if: ${{ !env.A }}`"),
+            ("main ${{ env.A }}", "put the whole condition inside one `${{ }}`"),
         ] {
-            if fix.starts_with("write") {
-                let place = if condition.starts_with('"') { "8:14" } else { "8:13" };
-                check(condition, &[&TEXT.replace("8:13", place)]);
-                assert_eq!(testing::help("constant-condition", &step(condition)), fix);
-            }
+            let place = if condition.starts_with('"') { "8:14" } else { "8:13" };
+            check(condition, &[&TEXT.replace("8:13", place)]);
+            assert_eq!(testing::help("constant-condition", &step(condition)), fix);
         }
         check("|\n    ${{ github.ref }}", &[&TEXT.replace("8:13", "9:11")]);
     }
@@ -313,6 +307,14 @@ mod tests {
     fn a_job_that_never_runs_is_named() {
         let text = "on: push\njobs:\n  a:\n    if: ${{ false }}\n    runs-on: x\n";
         let message = "4:13 this condition is always false: job `a` never runs";
+        testing::check("constant-condition", text, &[message]);
+    }
+
+    #[test]
+    fn an_action_s_script_that_never_runs_is_found() {
+        let text = "name: n\ndescription: d\nruns:\n  using: node24\n  main: a.js\n  post: b.js\n  \
+                    post-if: false\n";
+        let message = "7:12 this condition is always false: the script never runs";
         testing::check("constant-condition", text, &[message]);
     }
 

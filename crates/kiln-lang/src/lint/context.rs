@@ -1,5 +1,7 @@
 //! What checks look at: the places of a document, collected once for all of them.
 
+use std::cell::OnceCell;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -10,7 +12,12 @@ use crate::source::{SourceMap, Span};
 use crate::workflow::{Document, FileKind, Job, Step};
 use crate::yaml::{Entry, Kind, Node};
 
+use super::reads::Reads;
 use super::script::{self, Script};
+
+/// How many findings of one check a scalar may have. Placing one costs time in proportion to the
+/// scalar, and the first few make the point.
+pub(super) const MAX_IN_SCALAR: usize = 20;
 
 /// A document with its expressions and scripts.
 pub(super) struct Context<'d> {
@@ -22,12 +29,27 @@ pub(super) struct Context<'d> {
     pub(super) scripts: Vec<Script<'d>>,
     /// Whether an expression could not be read, so that nobody knows what it uses.
     pub(super) some_unread: bool,
+    reads: OnceCell<Reads>,
 }
 
 /// Steps that run one after the other, and the job they belong to unless it is an action.
 pub(super) struct Body<'d> {
     pub(super) job: Option<Job<'d>>,
     pub(super) steps: Vec<Step<'d>>,
+    /// The first step of each id, in lower case.
+    pub(super) ids: HashMap<String, usize>,
+}
+
+impl<'d> Body<'d> {
+    fn new(job: Option<Job<'d>>, steps: Vec<Step<'d>>) -> Self {
+        let mut ids = HashMap::new();
+        for (at, step) in steps.iter().enumerate() {
+            if let Some(id) = step.id().and_then(|id| id.text()) {
+                ids.entry(id.to_ascii_lowercase()).or_insert(at);
+            }
+        }
+        Self { job, steps, ids }
+    }
 }
 
 /// A scalar that holds expressions, and where it stands.
@@ -64,6 +86,7 @@ impl<'d> Context<'d> {
             expressions: Vec::new(),
             scripts: Vec::new(),
             some_unread: false,
+            reads: OnceCell::new(),
         };
         context.collect_expressions();
         context.scripts = script::collect(&context);
@@ -104,11 +127,8 @@ impl<'d> Context<'d> {
     /// Whether an expression reads a place such as `needs.build.outputs.x`, or all of a mapping
     /// that contains it. Names are in lower case.
     pub(super) fn reads(&self, wanted: &[&str]) -> bool {
-        let reads = |path: &ContextPath| {
-            let mut pairs = path.segments.iter().zip(wanted);
-            pairs.all(|(own, wanted)| own == wanted || own == "*")
-        };
-        self.expressions.iter().flat_map(|expression| &expression.paths).any(reads)
+        let paths = || self.expressions.iter().flat_map(|expression| &expression.paths);
+        self.reads.get_or_init(|| Reads::new(paths())).contains(wanted)
     }
 
     /// Every environment in the file: of the workflow, of jobs, containers and steps.
@@ -183,9 +203,9 @@ impl<'d> Context<'d> {
 fn bodies(document: &Document) -> Vec<Body<'_>> {
     match document.kind {
         FileKind::Workflow => {
-            document.jobs().map(|job| Body { job: Some(job), steps: job.flat_steps() }).collect()
+            document.jobs().map(|job| Body::new(Some(job), job.flat_steps())).collect()
         }
-        _ => vec![Body { job: None, steps: document.action_steps() }],
+        _ => vec![Body::new(None, document.action_steps())],
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::diag::{Diagnostic, Severity};
 
-use super::context::Context;
+use super::context::{Context, MAX_IN_SCALAR};
 use super::script::{Script, Shell};
 use super::{Check, workflow};
 
@@ -88,7 +88,7 @@ fn printed(
     found: &mut Vec<Diagnostic>,
 ) {
     let text = script.text();
-    for (at, _) in text.match_indices(command.text) {
+    for (at, _) in text.match_indices(command.text).take(MAX_IN_SCALAR) {
         let rest = &text[at + command.text.len()..];
         let line_start = text[..at].rfind('\n').map_or(0, |end| end + 1);
         if !rest.starts_with([' ', ':']) || text[line_start..at].trim_start().starts_with('#') {

@@ -11,8 +11,8 @@ pub(super) const CHECK: Check = Check {
     severity: Severity::Warning,
     why: "\
 Shells read `$MY-VAR` as `$MY` followed by the text `-VAR`, and many drop such variables from the environment altogether. Names
-are letters, digits and `_`, and do not start with a digit. Names that start with `INPUT_` are left alone: actions read
-them by other means.",
+are letters, digits and `_`, and do not start with a digit. Names that start with `INPUT_` are left alone, as actions read
+them by other means, and so are variables that an expression reads as `env.name`.",
     bad: workflow(
         "\
 on: push
@@ -46,6 +46,10 @@ fn run(context: &Context<'_>, found: &mut Vec<Diagnostic>) {
     for entry in context.environments().into_iter().flat_map(|env| env.entries()) {
         let name = entry.name();
         if is_readable(name) || name.contains("${{") || name.starts_with("INPUT_") {
+            continue;
+        }
+        // Some use the environment as a place for constants that only expressions read.
+        if context.reads(&["env", &name.to_ascii_lowercase()]) {
             continue;
         }
         let message = format!("no shell can read a variable named `{name}`");
@@ -82,5 +86,7 @@ mod tests {
         check("1st", &["8:15 no shell can read a variable named `1st`"]);
         check("_my_VAR1", &[]);
         check("INPUT_SOME-NAME", &[]);
+        let text = testing::steps("- run: echo ${{ env.my-var }}\n  env: {MY-VAR: y}");
+        testing::check("env-name", &text, &[]);
     }
 }

@@ -6,7 +6,7 @@ use crate::diag::{Diagnostic, Severity};
 use crate::expr::ast::{Comparison, Expr, ExprKind};
 use crate::schema::closest;
 
-use super::context::Context;
+use super::context::{Context, MAX_IN_SCALAR};
 use super::{Check, workflow};
 
 pub(super) const CHECK: Check = Check {
@@ -55,10 +55,10 @@ fn run(context: &Context<'_>, found: &mut Vec<Diagnostic>) {
         context.document.events().iter().filter_map(|(name, _)| name.text()).collect();
     for expression in &context.expressions {
         let comparisons = expression.exprs().into_iter().flat_map(Expr::walk);
-        for (name, expr) in comparisons.filter_map(compared_event) {
-            if events.iter().any(|event| event.eq_ignore_ascii_case(name)) {
-                continue;
-            }
+        let is_listed = |name: &str| events.iter().any(|event| event.eq_ignore_ascii_case(name));
+        let impossible =
+            comparisons.filter_map(compared_event).filter(|(name, _)| !is_listed(name));
+        for (name, expr) in impossible.take(MAX_IN_SCALAR) {
             let span = context.span(expression.node, expr.span.clone());
             let message = format!("this never holds: `on` does not list the event `{name}`");
             let finding = Diagnostic::warning(CHECK.code, span, message);

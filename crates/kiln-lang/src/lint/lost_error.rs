@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::diag::{Diagnostic, Severity};
 use crate::yaml::Node;
 
-use super::context::Context;
+use super::context::{Context, MAX_IN_SCALAR};
 use super::script::{Script, Shell};
 use super::shell::{Command, Join, Word, commands};
 use super::{Check, workflow};
@@ -77,7 +77,9 @@ fn run(context: &Context<'_>, found: &mut Vec<Diagnostic>) {
             found.extend(lines.lost_pipeline(&commands));
         }
         found.extend(lines.left_off(&commands));
-        found.extend(commands.iter().flat_map(|command| lines.masked(command)));
+        found.extend(
+            commands.iter().filter_map(|command| lines.masked(command)).take(MAX_IN_SCALAR),
+        );
     }
 }
 
@@ -199,27 +201,24 @@ impl<'c> Lines<'c, '_> {
     }
 
     /// Substitutions whose failure the command around them hides.
-    fn masked(&self, command: &Command) -> Vec<Diagnostic> {
-        let Some((outer, _)) = self.program(command) else { return Vec::new() };
+    fn masked(&self, command: &Command) -> Option<Diagnostic> {
+        let (outer, _) = self.program(command)?;
         let help = match outer {
             "export" | "local" | "readonly" | "declare" | "typeset" => {
                 format!("assign first, `NAME=$(…)`, and then write `{outer} NAME`")
             }
-            "echo" | "printf" => match self.file_of(command) {
-                Some(file) => {
-                    format!("assign first, `value=$(…)`, and then write `\"$value\"` to `${file}`")
-                }
-                None => return Vec::new(),
-            },
-            _ => return Vec::new(),
+            "echo" | "printf" => {
+                let file = self.file_of(command)?;
+                format!("assign first, `value=$(…)`, and then write `\"$value\"` to `${file}`")
+            }
+            _ => return None,
         };
-        let substitutions = command.words.iter().flat_map(|word| &word.substitutions);
-        let findings = substitutions.filter_map(|inner| {
+        let mut substitutions = command.words.iter().flat_map(|word| &word.substitutions);
+        substitutions.find_map(|inner| {
             let name = self.fallible(inner.clone())?;
             let message = format!("when `{}` fails, `{outer}` succeeds all the same", short(name));
             Some(self.report(inner.clone(), message).help(help.clone()))
-        });
-        findings.take(1).collect()
+        })
     }
 
     /// The runner's file that a command appends to.
@@ -240,7 +239,7 @@ impl<'c> Lines<'c, '_> {
         let (name, _) = self.program(last)?;
         // The commit that was checked out is always there.
         let words: Vec<&str> = last.words.iter().map(|word| self.word(word)).collect();
-        let is_commit = words.starts_with(&["git", "rev-parse"]);
+        let is_commit = name == "git" && words.contains(&"rev-parse");
         (!is_commit).then_some(name)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::diag::{Diagnostic, Severity};
 use crate::source::Span;
-use crate::yaml::{Kind, Node};
+use crate::yaml::{Entry, Kind, Node};
 
 use super::context::Context;
 use super::{Check, workflow};
@@ -67,7 +67,11 @@ fn run(context: &Context<'_>, found: &mut Vec<Diagnostic>) {
 fn visit(node: &Node, context: &Context<'_>, found: &mut Vec<Diagnostic>) {
     match &node.kind {
         Kind::Scalar(_) => {}
-        Kind::Sequence(items) => items.iter().for_each(|item| visit(item, context, found)),
+        Kind::Sequence(items) => {
+            for item in items.iter().filter(|item| item.span.start >= node.span.start) {
+                visit(item, context, found);
+            }
+        }
         Kind::Mapping(entries) => {
             if entries.iter().any(|entry| entry.merged) {
                 let span = merge_key(node, context).unwrap_or(entries[0].key.span);
@@ -77,7 +81,9 @@ fn visit(node: &Node, context: &Context<'_>, found: &mut Vec<Diagnostic>) {
                         .help("write the keys out if the file is to run on GitHub, too"),
                 );
             }
-            for entry in entries.iter().filter(|entry| !entry.merged) {
+            // What an alias names stands earlier in the text and is visited there.
+            let stands_here = |entry: &&Entry| entry.value.span.start >= entry.key.span.start;
+            for entry in entries.iter().filter(|entry| !entry.merged).filter(stands_here) {
                 visit(&entry.value, context, found);
             }
         }

@@ -19,6 +19,7 @@ mod inherited_secrets;
 mod lost_error;
 mod merge_key;
 mod plain_password;
+mod reads;
 mod ref_comparison;
 mod runner_label;
 mod script;

@@ -5,7 +5,7 @@ use kiln_core::value::Value;
 use crate::diag::{Diagnostic, Severity};
 use crate::expr::ast::{Comparison, Expr, ExprKind};
 
-use super::context::Context;
+use super::context::{Context, MAX_IN_SCALAR};
 use super::{Check, workflow};
 
 pub(super) const CHECK: Check = Check {
@@ -44,11 +44,12 @@ jobs:
 
 fn run(context: &Context<'_>, found: &mut Vec<Diagnostic>) {
     for expression in &context.expressions {
-        for expr in expression.exprs().into_iter().flat_map(Expr::walk) {
-            let Some((message, help)) = mixed(expr) else { continue };
+        let mixed = expression.exprs().into_iter().flat_map(Expr::walk).filter_map(|expr| {
+            let (message, help) = mixed(expr)?;
             let span = context.span(expression.node, expr.span.clone());
-            found.push(Diagnostic::warning(CHECK.code, span, message).help(help));
-        }
+            Some(Diagnostic::warning(CHECK.code, span, message).help(help))
+        });
+        found.extend(mixed.take(MAX_IN_SCALAR));
     }
 }
 

@@ -135,10 +135,7 @@ impl Scanner<'_> {
             return;
         }
         let word = &self.text[start..self.at];
-        if word.ends_with(b"<<")
-            || word.ends_with(b"<<-")
-            || word.windows(2).any(|two| two == b"<<")
-        {
+        if word.windows(2).any(|two| two == b"<<") {
             self.heredoc(start);
         }
         let word = &self.text[start..self.at];
@@ -248,7 +245,7 @@ fn skip_quoted(text: &[u8], at: usize, found: &mut Vec<Range<usize>>, depth: usi
     }
     if rest.starts_with(b"$(") {
         let end = skip_parentheses(text, at + 1, depth + 1);
-        found.push(at + 2..end.saturating_sub(1).max(at + 2));
+        found.push(inside(text, at + 2, end, b')'));
         return end;
     }
     match rest[0] {
@@ -256,13 +253,19 @@ fn skip_quoted(text: &[u8], at: usize, found: &mut Vec<Range<usize>>, depth: usi
         b'$' if rest.starts_with(b"$'") => skip_single(text, at + 2, true),
         b'`' => {
             let end = behind(b"`", at + 1);
-            found.push(at + 1..end.saturating_sub(1).max(at + 1));
+            found.push(inside(text, at + 1, end, b'`'));
             end
         }
         b'"' => skip_double(text, at + 1, found, depth),
         b'$' if rest.starts_with(b"${") => behind(b"}", at + 2),
         _ => at + 1,
     }
+}
+
+/// What stands between an opening and its closing byte, which may be missing at the end.
+fn inside(text: &[u8], start: usize, end: usize, closing: u8) -> Range<usize> {
+    let closed = end > start && text[end - 1] == closing;
+    start..if closed { end - 1 } else { end.max(start) }
 }
 
 fn skip_single(text: &[u8], mut at: usize, escapes: bool) -> usize {

@@ -1,9 +1,10 @@
 //! Properties that a context of the platform does not have.
 
 use crate::diag::{Diagnostic, Severity};
+use crate::expr::analysis::ContextPath;
 use crate::schema::closest;
 
-use super::context::Context;
+use super::context::{Context, MAX_IN_SCALAR};
 use super::{Check, workflow};
 
 pub(super) const CHECK: Check = Check {
@@ -109,22 +110,26 @@ const PROPERTIES: &[(&str, &[&str])] = &[
 
 fn run(context: &Context<'_>, found: &mut Vec<Diagnostic>) {
     for expression in &context.expressions {
-        for path in &expression.paths {
-            let [name, property, ..] = path.segments.as_slice() else { continue };
-            let known = PROPERTIES.iter().find(|(known, _)| known == name);
-            let Some((_, properties)) = known else { continue };
-            if property == "*" || properties.contains(&property.as_str()) {
-                continue;
-            }
+        let unknown = expression.paths.iter().filter_map(|path| {
+            let (name, property, properties) = unknown(path)?;
             let span = context.span(expression.node, path.span.clone());
             let message = format!("`{name}` has no property `{property}`, so this is always null");
             let finding = Diagnostic::warning(CHECK.code, span, message);
-            found.push(match closest(property, properties.iter().copied()) {
+            Some(match closest(property, properties.iter().copied()) {
                 Some(meant) => finding.label(format!("did you mean `{name}.{meant}`?")),
                 None => finding.help(hint(name, properties)),
-            });
-        }
+            })
+        });
+        found.extend(unknown.take(MAX_IN_SCALAR));
     }
+}
+
+/// A context, the property that it lacks, and those that it has.
+fn unknown(path: &ContextPath) -> Option<(&str, &str, &'static [&'static str])> {
+    let [name, property, ..] = path.segments.as_slice() else { return None };
+    let (_, properties) = PROPERTIES.iter().find(|(known, _)| known == name)?;
+    let is_known = property == "*" || properties.contains(&property.as_str());
+    (!is_known).then_some((name, property, properties))
 }
 
 fn hint(name: &str, properties: &[&str]) -> String {

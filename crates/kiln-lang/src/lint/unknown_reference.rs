@@ -3,10 +3,10 @@
 use crate::diag::{Diagnostic, Severity};
 use crate::expr::analysis::ContextPath;
 use crate::schema::closest;
-use crate::workflow::Job;
+use crate::workflow::{Job, Step};
 use crate::yaml::{Entry, Node};
 
-use super::context::{Context, Expression};
+use super::context::{Context, Expression, MAX_IN_SCALAR};
 use super::{Check, workflow};
 
 pub(super) const CHECK: Check = Check {
@@ -70,20 +70,24 @@ jobs:
 
 fn run(context: &Context<'_>, found: &mut Vec<Diagnostic>) {
     for expression in &context.expressions {
-        for path in &expression.paths {
-            let Some(name) = path.segments.get(1).filter(|name| *name != "*") else { continue };
+        let unknown = expression.paths.iter().filter_map(|path| {
+            let name = path.segments.get(1).filter(|name| *name != "*")?;
             let reference = Reference { context, expression, path, name };
-            found.extend(match path.context() {
+            match path.context() {
                 "needs" => reference.need(),
                 "steps" => reference.step(),
                 "inputs" => reference.input(),
                 "matrix" => reference.matrix(),
                 "jobs" => reference.job(),
                 _ => None,
-            });
-        }
+            }
+        });
+        found.extend(unknown.take(MAX_IN_SCALAR));
     }
 }
+
+/// How many names a misspelt one is compared with, which bounds the work for a file full of them.
+const MAX_SUGGESTIONS: usize = 100;
 
 /// A path such as `needs.build.outputs.x`, with `name` its second segment.
 struct Reference<'r, 'd> {
@@ -107,7 +111,7 @@ impl<'d> Reference<'_, 'd> {
         help: &str,
     ) -> Diagnostic {
         let found = self.report(message);
-        match closest(self.name, known) {
+        match closest(self.name, known.into_iter().take(MAX_SUGGESTIONS)) {
             Some(meant) => found.label(format!("did you mean `{meant}`?")),
             None => found.help(help),
         }
@@ -167,7 +171,7 @@ impl<'d> Reference<'_, 'd> {
         let message =
             format!("job `{}` declares no output `{name}`, so this is always null", job.id());
         let found = self.report(message);
-        let found = match closest(name, declared.iter().map(Entry::name)) {
+        let found = match closest(name, declared.iter().map(Entry::name).take(MAX_SUGGESTIONS)) {
             Some(meant) => found.label(format!("did you mean `{meant}`?")),
             None => found.help(format!("add `{name}` to the `outputs` of job `{}`", job.id())),
         };
@@ -176,35 +180,35 @@ impl<'d> Reference<'_, 'd> {
 
     fn step(&self) -> Option<Diagnostic> {
         let place = self.expression.place;
-        let steps = &self.context.bodies[place.body?].steps;
-        let id = |at: usize| steps[at].id().and_then(|id| id.text());
-        let is_named =
-            |at: &usize| id(*at).is_some_and(|found| found.eq_ignore_ascii_case(self.name));
-        let visible = place.step.unwrap_or(steps.len());
-        if (0..visible).any(|at| is_named(&at)) {
-            return self.step_member();
-        }
-        if let Some(later) = (visible..steps.len()).find(is_named) {
-            let own = place.step == Some(later);
-            let message = if own {
-                format!("step `{}` is not done when it reads itself, so this is null", self.name)
-            } else {
-                format!("step `{}` runs after this one, so this is always null", self.name)
-            };
-            let found = self.report(message).help("read it in a later step");
-            let place = steps[later].id().map(|id| id.span).filter(|_| !own);
-            return Some(match place {
-                Some(span) => found.related(span, "the step"),
-                None => found,
-            });
+        let body = &self.context.bodies[place.body?];
+        let visible = place.step.unwrap_or(body.steps.len());
+        match body.ids.get(self.name) {
+            Some(&at) if at < visible => return self.step_member(),
+            Some(&at) => return Some(self.later_step(at, body.steps[at])),
+            None => {}
         }
         // An output of an action that is not composite has no steps to name.
-        if steps.is_empty() && !self.context.is_workflow() {
+        if body.steps.is_empty() && !self.context.is_workflow() {
             return None;
         }
         let message = format!("no step has the id `{}`, so this is always null", self.name);
-        let ids = (0..visible).filter_map(id);
+        let earlier = body.steps[..visible].iter();
+        let ids = earlier.filter_map(|step| step.id()?.text());
         Some(self.unknown(message, ids, "give the step that was meant this `id`"))
+    }
+
+    fn later_step(&self, at: usize, step: Step<'d>) -> Diagnostic {
+        if self.expression.place.step == Some(at) {
+            let message =
+                format!("step `{}` is not done when it reads itself, so this is null", self.name);
+            return self.report(message).help("read it in a later step");
+        }
+        let message = format!("step `{}` runs after this one, so this is always null", self.name);
+        let found = self.report(message).help("read it in a later step");
+        match step.id() {
+            Some(id) => found.related(id.span, "the step"),
+            None => found,
+        }
     }
 
     fn step_member(&self) -> Option<Diagnostic> {

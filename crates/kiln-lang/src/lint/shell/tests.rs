@@ -15,6 +15,11 @@ fn read(text: &str) -> Vec<String> {
                 Join::Or => " or",
                 Join::Other => "",
             };
+            for inner in command.words.iter().flat_map(|word| &word.substitutions) {
+                if text.len() < 100 {
+                    read(&text[inner.clone()]);
+                }
+            }
             format!("{condition}{}{join}", words.join(" "))
         })
         .collect()
@@ -91,8 +96,20 @@ fn broken_and_deep_text_ends() {
     {
         read(text);
     }
+    for text in ["$(é", "`é", "\"$(é", "a \\é", "é <<é", "case é in é", "$(é)é | é"] {
+        read(text);
+    }
     read(&"$(".repeat(10_000));
     read(&"\"$(".repeat(10_000));
     read(&"`".repeat(10_001));
     read(&"case x in ".repeat(1_000));
+}
+
+proptest::proptest! {
+    /// Ranges are in order and never cut a character, or slicing in `read` would panic.
+    #[test]
+    fn any_text_is_taken_apart(text in "[ab \\n|&;<>(){}$`'\"\\\\#=!é]{0,60}") {
+        read(&text);
+        read(&format!("case {text} in {text}"));
+    }
 }

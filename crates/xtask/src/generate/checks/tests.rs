@@ -69,3 +69,19 @@ fn every_example_of_the_language_triggers_its_code() {
         assert_eq!(found, [code], "\n{example}");
     }
 }
+
+#[test]
+fn our_own_examples_are_clean() {
+    let repository = Repository::open().unwrap();
+    let examples = repository.texts(".yml").filter(|(path, _)| path.starts_with("examples/"));
+    let mut count = 0;
+    for (path, text) in examples {
+        let mut sources = SourceMap::new();
+        let file = sources.add(path, text);
+        let (document, refused) = workflow::read(file, FileKind::of_path(path), &sources);
+        let found = kiln_lang::lint::check(&document.unwrap(), &sources);
+        assert!(refused.is_empty() && found.is_empty(), "{path}: {refused:#?} {found:#?}");
+        count += 1;
+    }
+    assert!(count > 5, "only {count} examples were found");
+}
