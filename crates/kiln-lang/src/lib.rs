@@ -8,6 +8,7 @@ pub mod expr;
 pub mod filter;
 pub mod foresee;
 pub mod hash_files;
+pub mod lint;
 pub mod schema;
 pub mod source;
 pub mod suggest;

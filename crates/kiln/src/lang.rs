@@ -10,6 +10,7 @@ use kiln_lang::expr::eval::{self, Env, STANDALONE_MEMORY};
 use kiln_lang::expr::names::{Names, STEP_CONDITION};
 use kiln_lang::expr::{self, ErrorKind, ExprError};
 use kiln_lang::hash_files;
+use kiln_lang::lint;
 use kiln_lang::source::{FileId, SourceMap, Span};
 use kiln_lang::trigger::{self, ChangedFiles, Commits, GitRef, Rule, WorkflowRun};
 use kiln_lang::workflow::uses::CallTarget;
@@ -80,7 +81,9 @@ pub(crate) fn check_file(
         }
         (document, diagnostics)
     };
-    let _ = (document, options.checks);
+    if let Some(document) = document.filter(|_| options.checks) {
+        diagnostics.extend(lint::check(&document, sources));
+    }
     diagnostics
 }
 

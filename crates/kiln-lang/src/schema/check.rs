@@ -21,6 +21,9 @@ use crate::trigger::Support;
 
 use super::{Allowed, Def, Key, Mapping, Shape, Variants, events};
 
+/// How many errors of one scalar are reported; each has to be located in its text.
+const MAX_ERRORS: usize = 20;
+
 /// The expressions of a checked document, found by their node.
 #[derive(Debug, Default)]
 pub struct Checked {
@@ -353,13 +356,12 @@ impl Checker<'_> {
         match template::parse(text) {
             Ok(Template::Literal(_)) => {}
             Ok(Template::Expr(parsed)) => {
-                for part in &parsed.parts {
-                    self.names(&part.expr, node, allowed);
-                }
+                let exprs = parsed.parts.iter().map(|part| &part.expr);
+                self.names(exprs, node, allowed);
                 self.keep(node, FoundKind::Template(parsed), allowed);
             }
             Err(errors) => {
-                for error in errors {
+                for error in errors.into_iter().take(MAX_ERRORS) {
                     self.expression_error(node, &error);
                 }
             }
@@ -386,22 +388,27 @@ impl Checker<'_> {
         };
         match condition::effective(text) {
             Ok(parsed) => {
-                for expr in &parsed.exprs {
-                    self.names(expr, node, allowed);
-                }
+                self.names(parsed.exprs.iter(), node, allowed);
                 self.keep(node, FoundKind::Condition(parsed), allowed);
             }
             Err(errors) => {
-                for error in errors {
+                for error in errors.into_iter().take(MAX_ERRORS) {
                     self.expression_error(node, &error);
                 }
             }
         }
     }
 
-    fn names(&mut self, expr: &Expr, node: &Arc<Node>, allowed: Allowed) {
+    fn names<'e>(
+        &mut self,
+        exprs: impl Iterator<Item = &'e Expr>,
+        node: &Arc<Node>,
+        allowed: Allowed,
+    ) {
         let names = self.names.entry(allowed).or_insert_with(|| allowed.names());
-        for error in check_names(expr, names) {
+        let errors: Vec<ExprError> =
+            exprs.flat_map(|expr| check_names(expr, names)).take(MAX_ERRORS).collect();
+        for error in errors {
             self.expression_error(node, &error);
         }
     }

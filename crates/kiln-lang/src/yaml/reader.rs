@@ -68,6 +68,8 @@ struct Anchored {
 /// A collection that is still open.
 struct Open {
     start: Span,
+    /// Where the last thing in it ends.
+    end: Span,
     anchor: usize,
     nodes_before: usize,
     content: Content,
@@ -131,7 +133,8 @@ impl<'t> Builder<'t> {
             };
             if let Some(node) = done {
                 match open.last_mut() {
-                    Some(parent) => self.attach(parent, node),
+                    // An alias stands here, whatever stands at its anchor.
+                    Some(parent) => self.attach(parent, node, trim_end(span, self.text)),
                     None => root = Some(node),
                 }
             }
@@ -161,20 +164,18 @@ impl<'t> Builder<'t> {
         }
         let nodes_before = self.nodes;
         self.count(1, start)?;
-        open.push(Open { start, anchor, nodes_before, content });
+        open.push(Open { start, end: start, anchor, nodes_before, content });
         Ok(())
     }
 
     fn close(&mut self, closed: Open, end: Span) -> Arc<Node> {
-        let (kind, end) = match closed.content {
-            Content::Sequence(items) => {
-                let end = items.last().map_or(end, |last| flow_end(end, last.span));
-                (Kind::Sequence(items), end)
-            }
+        // A block collection ends with its last item; only a flow one has a bracket of its own.
+        let end = if end.start < end.end { end } else { closed.end };
+        let kind = match closed.content {
+            Content::Sequence(items) => Kind::Sequence(items),
             Content::Mapping { entries, .. } => {
-                let end = entries.last().map_or(end, |last| flow_end(end, last.value.span));
                 check_duplicates(&entries, &mut self.diagnostics);
-                (Kind::Mapping(merge(entries, &mut self.diagnostics)), end)
+                Kind::Mapping(merge(entries, &mut self.diagnostics))
             }
         };
         let node = Arc::new(Node { span: closed.start.to(end), kind });
@@ -182,7 +183,8 @@ impl<'t> Builder<'t> {
         node
     }
 
-    fn attach(&mut self, parent: &mut Open, node: Arc<Node>) {
+    fn attach(&mut self, parent: &mut Open, node: Arc<Node>, span: Span) {
+        parent.end = if span.start < span.end { span } else { node.span };
         match &mut parent.content {
             Content::Sequence(items) => items.push(node),
             Content::Mapping { entries, key } => match key.take() {
@@ -268,11 +270,6 @@ fn second_document(span: Span) -> Diagnostic {
 fn trim_end(span: Span, text: &str) -> Span {
     let written = text.get(span.range()).unwrap_or_default();
     Span { end: span.start + u32::try_from(written.trim_end().len()).unwrap_or(0), ..span }
-}
-
-/// A block collection ends with its last item; only a flow one has a closing bracket of its own.
-fn flow_end(end: Span, last: Span) -> Span {
-    if end.start < end.end { end } else { last }
 }
 
 /// The name of a tag of the core schema, in its short or its long spelling.

@@ -7,6 +7,7 @@
 //! crate instead: name the test `…_reference_is_up_to_date`, compare with the committed page, and
 //! rewrite the page when `UPDATE_EXPECT=1`. [`rewrite_pages_owned_by_tests`] runs those.
 
+mod checks;
 mod compatibility;
 mod crate_table;
 
@@ -24,7 +25,8 @@ pub struct Output {
 
 type Generator = fn(&Repository) -> Result<Vec<Output>>;
 
-const GENERATORS: &[Generator] = &[compatibility::generate, crate_table::generate];
+const GENERATORS: &[Generator] =
+    &[checks::generate, compatibility::generate, crate_table::generate];
 
 /// Everything that is generated, as it should be now.
 pub fn outputs(repository: &Repository) -> Result<Vec<Output>> {
