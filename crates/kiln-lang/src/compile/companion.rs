@@ -54,7 +54,7 @@ fn unknown<'n>(
     ids: impl Iterator<Item = &'n str>,
 ) -> Diagnostic {
     let message = format!("the workflow has no {what} `{id}`");
-    let found = Diagnostic::error("unknown-reference", node.span, message);
+    let found = Diagnostic::error("unknown-id", node.span, message);
     match closest(id, ids) {
         Some(meant) => found.label(format!("did you mean `{meant}`?")),
         None => found.help(format!(

@@ -2,15 +2,18 @@
 
 use std::collections::BTreeSet;
 
+use kiln_lang::compile::{Library, LoadedFile, Lookup, compile};
 use kiln_lang::source::SourceMap;
 use kiln_lang::workflow;
+use kiln_lang::workflow::uses::CallTarget;
 
 use super::*;
 
 const PAGE: &str = "docs/diagnostics.md";
 
 /// Findings about sizes, whose examples would be too long to print.
-const WITHOUT_EXAMPLE: [&str; 3] = ["file-too-large", "too-deep", "too-many-nodes"];
+const WITHOUT_EXAMPLE: [&str; 4] =
+    ["file-too-large", "too-deep", "too-many-calls", "too-many-nodes"];
 
 #[test]
 fn a_page_that_belongs_to_no_check_is_refused() {
@@ -52,21 +55,47 @@ fn every_code_of_the_language_is_explained() {
     assert_eq!(explained, used);
 }
 
+/// The second block of an example: the workflow it calls, or its companion.
+struct Beside<'a>(Option<&'a str>);
+
+impl Beside<'_> {
+    fn load(&self, path: &str, is_workflow: bool) -> Option<LoadedFile> {
+        let text = self.0.filter(|text| text.starts_with("on:") == is_workflow)?;
+        Some(LoadedFile { path: path.to_owned(), text: text.to_owned() })
+    }
+}
+
+impl Library for Beside<'_> {
+    fn workflow(&self, target: &CallTarget) -> Lookup {
+        match target {
+            CallTarget::Local(path) => self.load(path, true).map_or(Lookup::Missing, Lookup::Found),
+            CallTarget::Remote { .. } => Lookup::OutOfReach,
+        }
+    }
+
+    fn companion(&self, workflow_path: &str) -> Option<LoadedFile> {
+        self.load("companion", false).filter(|_| workflow_path.ends_with("example.yml"))
+    }
+}
+
 /// P5
 #[test]
 fn every_example_of_the_language_triggers_its_code() {
     let repository = Repository::open().unwrap();
     for (code, section) in sections(repository.text(PAGE).unwrap()) {
-        let Some((_, rest)) = section.split_once("```yaml\n") else {
+        let mut blocks =
+            section.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+        let Some(example) = blocks.next() else {
             assert!(WITHOUT_EXAMPLE.contains(&code), "{code} has no example");
             continue;
         };
-        let (example, _) = rest.split_once("```").unwrap();
         let mut sources = SourceMap::new();
-        let file = sources.add("example.yml", example);
-        let (_, found) = workflow::read(file, FileKind::Workflow, &sources);
-        let found: Vec<&str> = found.iter().map(|found| found.code).collect();
-        assert_eq!(found, [code], "\n{example}");
+        let path = ".github/workflows/example.yml";
+        let compiled = compile(&mut sources, path, example, &Beside(blocks.next()), None);
+        let found = compiled.diagnostics.iter().map(|found| found.code);
+        let found: BTreeSet<&str> =
+            found.filter(|found| code != "broken-call" || *found == code).collect();
+        assert_eq!(found, BTreeSet::from([code]), "\n{example}");
     }
 }
 
