@@ -82,6 +82,14 @@ pub(crate) struct LintArgs {
     #[arg(long)]
     pub(crate) no_checks: bool,
 
+    /// Leave out the warnings of this check; may be given more than once
+    #[arg(long, value_name = "CHECK")]
+    pub(crate) allow: Vec<String>,
+
+    /// Exit with 1 when there are warnings, too
+    #[arg(long)]
+    pub(crate) deny_warnings: bool,
+
     /// Show errors only: no warnings, no summary
     #[arg(short, long)]
     pub(crate) quiet: bool,

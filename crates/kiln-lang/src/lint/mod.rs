@@ -21,6 +21,7 @@ mod merge_key;
 mod plain_password;
 mod reads;
 mod ref_comparison;
+mod rounded_number;
 mod runner_label;
 mod script;
 mod script_injection;
@@ -87,6 +88,7 @@ pub static CHECKS: &[Check] = &[
     merge_key::CHECK,
     plain_password::CHECK,
     ref_comparison::CHECK,
+    rounded_number::CHECK,
     runner_label::CHECK,
     script_injection::CHECK,
     unknown_property::CHECK,

@@ -3,8 +3,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use anyhow::Result;
-use kiln_lang::diag::{self, Severity};
+use anyhow::{Result, bail};
+use kiln_lang::diag::{self, Diagnostic, Severity};
+use kiln_lang::lint;
+use kiln_lang::suggest::closest;
 
 use crate::Outcome;
 use crate::cli::{LintArgs, LintFormat};
@@ -19,9 +21,14 @@ use crate::read;
 )]
 pub(crate) fn run(args: &LintArgs, console: &mut Console) -> Result<Outcome> {
     let started = Instant::now();
+    known_checks(&args.allow)?;
     let found = find::targets(&args.paths)?;
     let checked = check_all(&found.targets, !args.no_checks);
-    let findings = findings(&checked, args.quiet);
+    let mut findings = findings(&checked, args.quiet);
+    findings.retain(|found| {
+        let Diagnostic { severity, code, .. } = found.diagnostic;
+        *severity == Severity::Error || !args.allow.iter().any(|allowed| allowed == code)
+    });
     match args.format {
         LintFormat::Human => console.print(&human::render(&findings))?,
         LintFormat::Json => console.print_raw(&json::array(&findings))?,
@@ -35,8 +42,22 @@ pub(crate) fn run(args: &LintArgs, console: &mut Console) -> Result<Outcome> {
     if !args.quiet && args.format == LintFormat::Human {
         console.eprint(&human::summary(checked.len(), &findings, started.elapsed()));
     }
-    let errors = findings.iter().any(|found| found.diagnostic.severity == Severity::Error);
-    Ok(if errors { Outcome::Errors } else { Outcome::Clean })
+    let refused = findings
+        .iter()
+        .any(|found| args.deny_warnings || found.diagnostic.severity == Severity::Error);
+    Ok(if refused { Outcome::Errors } else { Outcome::Clean })
+}
+
+/// A name that is no check would silence nothing, which nobody would notice.
+fn known_checks(names: &[String]) -> Result<()> {
+    for name in names {
+        let codes = || lint::CHECKS.iter().map(|check| check.code);
+        if !codes().any(|code| code == name) {
+            let meant = closest(name, codes()).map(|meant| format!("; did you mean `{meant}`?"));
+            bail!("there is no check `{name}`{}", meant.unwrap_or_default());
+        }
+    }
+    Ok(())
 }
 
 /// Checks on every core. Each thread takes the next file that nobody has, and the results are put

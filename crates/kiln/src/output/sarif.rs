@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::Finding;
+use kiln_lang::lint;
 use kiln_lang::source::Span;
 
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
@@ -36,7 +37,8 @@ pub(crate) fn render(findings: &[Finding<'_>], base: &Path) -> String {
 }
 
 fn rule(code: &str) -> Value {
-    let words = code.replace('-', " ");
+    let check = lint::CHECKS.iter().find(|check| check.code == code);
+    let words = check.map_or_else(|| code.replace('-', " "), |check| check.summary.to_owned());
     json!({
         "id": code,
         "shortDescription": { "text": words },

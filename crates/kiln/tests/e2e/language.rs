@@ -152,3 +152,24 @@ fn faults_of_a_called_workflow_are_reported_once() {
         |code: &str| found.as_array().unwrap().iter().filter(|found| found["code"] == code).count();
     assert_eq!((count("unknown-key"), count("broken-call")), (1, 2), "{found:#}");
 }
+
+#[test]
+fn checks_can_be_allowed_by_name_and_warnings_denied() {
+    let place = Place::repository();
+    place.file(".github/workflows/ci.yml", CI);
+    let codes = |args: &[&str]| {
+        let found = place.kiln(&[&["lint", "--format", "json"], args].concat()).code(0).json();
+        let codes = found
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|found| found["code"].as_str().unwrap().to_owned());
+        codes.collect::<Vec<_>>()
+    };
+    assert_eq!(codes(&[]), ["broad-permissions"]);
+    assert!(codes(&["--allow", "broad-permissions"]).is_empty());
+    place.kiln(&["lint", "--deny-warnings"]).code(1);
+    place.kiln(&["lint", "--deny-warnings", "--allow", "broad-permissions"]).code(0);
+    let unknown = place.kiln(&["lint", "--allow", "broad-permission"]);
+    assert!(unknown.code(2).err.contains("did you mean `broad-permissions`?"), "{unknown:#?}");
+}
