@@ -70,18 +70,19 @@ pub fn check(
 ) -> Checked {
     let mut checker =
         Checker { sources, diagnostics, checked: Checked::default(), names: HashMap::new() };
-    let start = Span { end: root.span.start, ..root.span };
-    checker.visit(root, def, Allowed::NOTHING, first_line(start, sources));
+    checker.visit(root, def, Allowed::NOTHING, first_line(root.span, sources));
     checker.checked
 }
 
-/// The line on which a span starts, for faults of a whole file.
+/// The first line of a span, for faults of a whole file or item.
 fn first_line(span: Span, sources: &SourceMap) -> Span {
-    let file = sources.file(span.file);
-    let rest = file.text().get(span.start as usize..).unwrap_or_default();
-    let line = rest.lines().next().unwrap_or_default();
+    let line = sources.snippet(span).lines().next().unwrap_or_default();
     Span { end: span.start + u32::try_from(line.trim_end().len()).unwrap_or(0), ..span }
 }
+
+/// How many faults are reported in one text. A place within a text is found by walking it, and a
+/// text has room for thousands of faults.
+const MAX_FAULTS: usize = 100;
 
 pub(super) struct Checker<'s> {
     sources: &'s SourceMap,
@@ -357,16 +358,10 @@ impl Checker<'_> {
         match template::parse(text) {
             Ok(Template::Literal(_)) => {}
             Ok(Template::Expr(parsed)) => {
-                for part in &parsed.parts {
-                    self.names(&part.expr, node, allowed);
-                }
+                self.names(parsed.parts.iter().map(|part| &part.expr), node, allowed);
                 self.keep(node, FoundKind::Template(parsed), allowed);
             }
-            Err(errors) => {
-                for error in errors {
-                    self.expression_error(node, &error);
-                }
-            }
+            Err(errors) => self.expression_errors(node, &errors),
         }
     }
 
@@ -390,30 +385,30 @@ impl Checker<'_> {
         };
         match condition::effective(text) {
             Ok(parsed) => {
-                for expr in &parsed.exprs {
-                    self.names(expr, node, allowed);
-                }
+                self.names(parsed.exprs.iter(), node, allowed);
                 self.keep(node, FoundKind::Condition(parsed), allowed);
             }
-            Err(errors) => {
-                for error in errors {
-                    self.expression_error(node, &error);
-                }
-            }
+            Err(errors) => self.expression_errors(node, &errors),
         }
     }
 
-    fn names(&mut self, expr: &Expr, node: &Arc<Node>, allowed: Allowed) {
+    fn names<'e>(
+        &mut self,
+        exprs: impl Iterator<Item = &'e Expr>,
+        node: &Arc<Node>,
+        allowed: Allowed,
+    ) {
         let names = self.names.entry(allowed).or_insert_with(|| allowed.names());
-        for error in check_names(expr, names) {
-            self.expression_error(node, &error);
-        }
+        let errors: Vec<ExprError> = exprs.flat_map(|expr| check_names(expr, names)).collect();
+        self.expression_errors(node, &errors);
     }
 
-    fn expression_error(&mut self, node: &Node, error: &ExprError) {
-        let span = node.locate(error.span.clone(), self.sources);
-        let found = Diagnostic::error("expression", span, error.message.clone());
-        self.report(found.maybe_help(error.help.clone()));
+    fn expression_errors(&mut self, node: &Node, errors: &[ExprError]) {
+        for error in errors.iter().take(MAX_FAULTS) {
+            let span = node.locate(error.span.clone(), self.sources);
+            let found = Diagnostic::error("expression", span, error.message.clone());
+            self.report(found.maybe_help(error.help.clone()));
+        }
     }
 
     fn keep(&mut self, node: &Arc<Node>, kind: FoundKind, allowed: Allowed) {

@@ -19,7 +19,7 @@ pub use action::ACTION;
 pub use allowed::Allowed;
 pub use check::{Checked, Found, FoundKind, check};
 pub use companion::COMPANION;
-pub use suggest::closest;
+pub use suggest::{closest, closest_of_many};
 pub use workflow::WORKFLOW;
 
 use crate::trigger::Support;
