@@ -27,6 +27,17 @@ pub fn closest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) ->
         .map(|(_, candidate)| candidate)
 }
 
+/// As [`closest`], for candidates whose number the author of the file chooses. There can be as many
+/// mistakes as candidates, so nothing is suggested once a file has many findings.
+pub fn closest_of_many<'c>(
+    name: &str,
+    candidates: impl IntoIterator<Item = &'c str>,
+    findings: usize,
+) -> Option<&'c str> {
+    const MANY: usize = 20;
+    if findings < MANY { closest(name, candidates) } else { None }
+}
+
 /// Edit distance in which swapping two neighbours counts once; anything above `limit` is `limit + 1`.
 fn distance(left: &str, right: &str, limit: usize) -> usize {
     let (left, right): (Vec<char>, Vec<char>) = (left.chars().collect(), right.chars().collect());

@@ -125,7 +125,9 @@ pub enum RetryOn {
 /// One entry of a runner preference list (a key of Kiln's own).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Preference {
+    /// Labels beyond those that the job demands anyway.
     pub labels: Vec<String>,
+    pub pool: Option<String>,
     /// How long the job waits for this entry alone before the next one is tried too.
     pub after_seconds: u32,
 }

@@ -6,8 +6,8 @@ use kiln_core::plan::{Call, CallInterface, CallSecrets, Input, InputKind};
 use kiln_core::value::Value;
 
 use crate::diag::{Diagnostic, Severity};
-use crate::schema::closest;
 use crate::source::Span;
+use crate::suggest::closest;
 use crate::workflow::uses::{self, CallTarget};
 use crate::workflow::{self, Document, FileKind, Job};
 use crate::yaml::Node;

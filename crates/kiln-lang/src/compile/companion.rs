@@ -6,7 +6,7 @@ use kiln_core::plan::{Job, JobKind, Preference, Retry, RetryOn, Step, StepKind, 
 use kiln_core::value::Value;
 
 use crate::diag::Diagnostic;
-use crate::schema::closest;
+use crate::suggest::closest;
 use crate::workflow::{self, Document, FileKind, one_or_more};
 use crate::yaml::{Entry, Node};
 
@@ -151,7 +151,14 @@ fn result_cache(node: &Node) -> Option<Vec<String>> {
 
 fn preference(node: &Arc<Node>, found: &mut Vec<Diagnostic>) -> Option<Preference> {
     let labels = one_or_more(node.get("labels")).into_iter();
+    let pool = node.get("pool").and_then(|node| node.text()).map(str::to_owned);
+    if pool.is_none() && labels.len() == 0 {
+        let message = "a preference needs `labels` or a `pool`";
+        found.push(Diagnostic::error("missing-key", node.span, message));
+        return None;
+    }
     Some(Preference {
+        pool,
         labels: labels.filter_map(|node| node.text()).map(str::to_owned).collect(),
         after_seconds: match node.get("after") {
             Some(after) => whole(after, 0.0, MAX_SECONDS, found)?,

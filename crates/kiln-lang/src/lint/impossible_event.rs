@@ -4,7 +4,7 @@ use kiln_core::value::Value;
 
 use crate::diag::{Diagnostic, Severity};
 use crate::expr::ast::{Comparison, Expr, ExprKind};
-use crate::schema::closest;
+use crate::suggest::closest;
 
 use super::context::{Context, MAX_IN_SCALAR};
 use super::{Check, workflow};

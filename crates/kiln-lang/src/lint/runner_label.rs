@@ -1,7 +1,7 @@
 //! Runner labels that are almost a well-known one.
 
 use crate::diag::{Diagnostic, Severity};
-use crate::schema::closest;
+use crate::suggest::closest;
 use crate::workflow::one_or_more;
 use crate::yaml::Node;
 

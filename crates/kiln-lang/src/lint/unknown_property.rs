@@ -2,7 +2,7 @@
 
 use crate::diag::{Diagnostic, Severity};
 use crate::expr::analysis::ContextPath;
-use crate::schema::closest;
+use crate::suggest::closest;
 
 use super::context::{Context, MAX_IN_SCALAR};
 use super::{Check, workflow};

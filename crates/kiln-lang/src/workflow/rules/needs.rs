@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use kiln_core::graph::Graph;
 
 use crate::diag::Diagnostic;
-use crate::schema::closest;
+use crate::source::Span;
+use crate::suggest::closest_of_many;
 use crate::workflow::{Document, Job};
 
 pub(super) fn check(document: &Document, found: &mut Vec<Diagnostic>) {
@@ -26,7 +27,10 @@ pub(super) fn check(document: &Document, found: &mut Vec<Diagnostic>) {
                 Some(&other) => edges[at].push(other),
                 // The table has already refused these.
                 None if name.is_empty() || name.contains("${{") => {}
-                None => found.push(unknown(name, need.span, *job, &jobs)),
+                None => {
+                    let unknown = unknown(name, need.span, *job, &jobs, found.len());
+                    found.push(unknown);
+                }
             }
         }
     }
@@ -36,14 +40,14 @@ pub(super) fn check(document: &Document, found: &mut Vec<Diagnostic>) {
     }
 }
 
-fn unknown(name: &str, span: crate::source::Span, job: Job<'_>, jobs: &[Job<'_>]) -> Diagnostic {
+fn unknown(name: &str, span: Span, job: Job<'_>, jobs: &[Job<'_>], findings: usize) -> Diagnostic {
     let found = Diagnostic::error(
         "unknown-need",
         span,
         format!("job `{}` needs `{name}`, which is no job", job.id()),
     );
     let others = jobs.iter().map(Job::id).filter(|id| *id != job.id());
-    match closest(name, others.clone()) {
+    match closest_of_many(name, others.clone(), findings) {
         Some(meant) => found.label(format!("did you mean `{meant}`?")),
         None => {
             let names: Vec<String> = others.take(12).map(|id| format!("`{id}`")).collect();
@@ -56,10 +60,15 @@ fn unknown(name: &str, span: crate::source::Span, job: Job<'_>, jobs: &[Job<'_>]
     }
 }
 
+/// How many jobs of a circle are named.
+const NAMED: usize = 6;
+
 /// The cycle comes as jobs of which each needs the next, the last one the first.
 fn circle(cycle: &[usize], jobs: &[Job<'_>]) -> Diagnostic {
     let first = jobs[cycle[0]];
-    let names: Vec<&str> = cycle.iter().chain(cycle.first()).map(|&at| jobs[at].id()).collect();
+    let mut names: Vec<&str> = cycle.iter().take(NAMED).map(|&at| jobs[at].id()).collect();
+    names.extend((cycle.len() > NAMED).then_some("…"));
+    names.push(first.id());
     let message = if cycle.len() == 1 {
         format!("job `{}` needs itself", first.id())
     } else {
@@ -76,7 +85,7 @@ fn circle(cycle: &[usize], jobs: &[Job<'_>]) -> Diagnostic {
     let next = |at: usize| cycle[(at + 1) % cycle.len()];
     let mut found = Diagnostic::error("needs-cycle", place(cycle[0], next(0)), message)
         .label(format!("`{}` waits for `{}`", first.id(), jobs[next(0)].id()));
-    for at in 1..cycle.len().min(6) {
+    for at in 1..cycle.len().min(NAMED) {
         let label = format!("`{}` waits for `{}`", jobs[cycle[at]].id(), jobs[next(at)].id());
         found = found.related(place(cycle[at], next(at)), label);
     }

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::diag::Diagnostic;
-use crate::schema::closest;
 use crate::source::Span;
+use crate::suggest::closest_of_many;
 use crate::workflow::view::one_or_more;
 use crate::workflow::{Step, StepWork, ids, uses};
 use crate::yaml::Node;
@@ -90,7 +90,8 @@ impl Steps<'_> {
         } else if !self.ids.contains_key(&name.to_ascii_lowercase()) {
             let message = format!("no step before this one has the id `{name}`");
             let unknown = Diagnostic::error("unknown-step", node.span, message);
-            let meant = closest(name, self.ids.values().map(|(id, _)| id.as_str()));
+            let known = self.ids.values().map(|(id, _)| id.as_str());
+            let meant = closest_of_many(name, known, self.found.len());
             let unknown = match meant {
                 Some(meant) => unknown.label(format!("did you mean `{meant}`?")),
                 None => unknown.help("give the background step an `id` and name that one"),
