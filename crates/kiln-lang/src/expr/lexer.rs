@@ -146,6 +146,15 @@ impl<'a> Lexer<'a> {
                 ExprError::lexing(start..start + 3, "`${{` cannot stand inside an expression")
                     .help("this is already an expression; remove the inner `${{` and `}}`")
             }
+            '$' if from.starts_with("${") => error.help("write `${{ … }}`, with two braces"),
+            '$' => error.help(
+                "shell variables do not exist here; use a context such as `github.ref` or `env.NAME`",
+            ),
+            '?' => error.help("there is no `? :`; write `case(condition, value, otherwise)`"),
+            '`' => error.help("strings need single quotes: `'…'`"),
+            _ if raw.chars().all(char::is_alphanumeric) => {
+                error.help(format!("write such a name as an index: `['{raw}']`"))
+            }
             _ => match raw.find(['+', '-', '*', '/', '%']) {
                 Some(_) if is_arithmetic(raw) => error.help(NO_ARITHMETIC),
                 Some(_) if first.is_ascii_alphabetic() || first == '.' => {

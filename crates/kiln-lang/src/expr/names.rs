@@ -122,6 +122,12 @@ impl Names {
             "and" => error.help("write `&&` for a logical and"),
             "or" => error.help("write `||` for a logical or"),
             "not" => error.help("write `!` for a logical not"),
+            _ if is_constant(name) && self.has_context("env") => {
+                error.help(format!("did you mean `env.{name}`?"))
+            }
+            _ if is_constant(name) && self.has_context("vars") => {
+                error.help(format!("did you mean `vars.{name}`?"))
+            }
             _ => {
                 let literals = ["true", "false", "null", "NaN", "Infinity"];
                 suggest(error, name, self.contexts().chain(literals))
@@ -239,6 +245,11 @@ pub fn check_names(expr: &Expr, names: &Names) -> Vec<ExprError> {
 }
 
 /// What a place offers, as the end of a sentence.
+/// Whether a name is written like an environment variable.
+fn is_constant(name: &str) -> bool {
+    name.len() > 1 && name.chars().all(|char| char.is_ascii_uppercase() || char == '_')
+}
+
 fn offer<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.collect();
     match names.as_slice() {

@@ -310,7 +310,15 @@ impl Parser<'_> {
                 let error = self.unexpected("an operator was expected");
                 let negates =
                     matches!(&before.expr.kind, ExprKind::Context(name) if **name == *"not");
-                if negates { error.help("write `!` for a logical not") } else { error }
+                let quoted = matches!(&before.expr.kind, ExprKind::Literal(Value::String(_)))
+                    && before.place.end == self.next.span.start;
+                if negates {
+                    error.help("write `!` for a logical not")
+                } else if quoted {
+                    error.help("a quote inside a string is written twice: `''`")
+                } else {
+                    error
+                }
             }
         }
     }

@@ -52,8 +52,16 @@ pub fn parse(text: &str) -> Result<Template, Vec<TemplateError>> {
     if !text.contains(OPEN) {
         return Ok(Template::Literal(text.to_owned()));
     }
+    let (parts, errors) = scan(text);
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    assemble(text, parts).map(Template::Expr).map_err(|error| vec![error])
+}
+
+/// The expressions of a string that can be read, and the errors of those that cannot.
+pub fn scan(text: &str) -> (Vec<Part>, Vec<TemplateError>) {
     let mut parts = Vec::new();
-    let mut inners = Vec::new();
     let mut errors = Vec::new();
     let mut from = 0;
     while let Some(found) = text[from..].find(OPEN) {
@@ -63,18 +71,12 @@ pub fn parse(text: &str) -> Result<Template, Vec<TemplateError>> {
             break;
         };
         from = inner.end + CLOSE.len();
-        match read_part(text, start..from, inner.clone()) {
-            Ok(part) => {
-                parts.push(part);
-                inners.push(inner);
-            }
+        match read_part(text, start..from, inner) {
+            Ok(part) => parts.push(part),
             Err(error) => errors.push(error),
         }
     }
-    if !errors.is_empty() {
-        return Err(errors);
-    }
-    assemble(text, parts, &inners).map(Template::Expr).map_err(|error| vec![error])
+    (parts, errors)
 }
 
 /// What stands between the braces that open at `start`. Braces in a string do not close them.
@@ -112,24 +114,22 @@ fn read_part(text: &str, range: Range<usize>, inner: Range<usize>) -> Result<Par
 }
 
 /// Makes the one expression that the whole string stands for.
-fn assemble(
-    text: &str,
-    parts: Vec<Part>,
-    inners: &[Range<usize>],
-) -> Result<TemplateExpr, TemplateError> {
+fn assemble(text: &str, parts: Vec<Part>) -> Result<TemplateExpr, TemplateError> {
+    let inner =
+        |part: &Part| text[part.range.start + OPEN.len()..part.range.end - CLOSE.len()].trim();
     if let [only] = parts.as_slice()
         && only.range == (0..text.len())
     {
-        let inner = text[inners[0].clone()].trim().to_owned();
-        return Ok(TemplateExpr { parts, text: inner, mixed: false });
+        let text = inner(only).to_owned();
+        return Ok(TemplateExpr { parts, text, mixed: false });
     }
     let mut pattern = String::with_capacity(text.len() + 16);
     let mut arguments = String::new();
     let mut from = 0;
-    for (index, (part, inner)) in parts.iter().zip(inners).enumerate() {
+    for (index, part) in parts.iter().enumerate() {
         escape_into(&mut pattern, &text[from..part.range.start]);
         pattern.extend(["{", &index.to_string(), "}"]);
-        arguments.extend([", ", text[inner.clone()].trim()]);
+        arguments.extend([", ", inner(part)]);
         from = part.range.end;
     }
     escape_into(&mut pattern, &text[from..]);

@@ -68,6 +68,11 @@ static OUTPUT_KEYS: Mapping = Mapping {
 static RUNS: Def = plain(Shape::Variants(&Variants {
     what: "`runs`",
     choices: &[("main", &NODE), ("steps", &COMPOSITE), ("image", &DOCKER)],
+    told_by: Some(("using", |using| match using {
+        "composite" => Some(1),
+        "docker" => Some(2),
+        _ => using.starts_with("node").then_some(0),
+    })),
     missing: Some("`runs` needs `main` (JavaScript), `steps` (composite) or `image` (Docker)"),
 }));
 static USING_NODE: Def = plain(Shape::Word(&["node12", "node16", "node20", "node24"]));
@@ -127,6 +132,7 @@ static STEPS: Def = plain(Shape::Sequence(&STEP));
 static STEP: Def = plain(Shape::Variants(&Variants {
     what: "a step",
     choices: &[("run", &RUN_STEP), ("uses", &USES_STEP)],
+    told_by: None,
     missing: Some("a step of a composite action needs `run` or `uses`"),
 }));
 static STEP_TEXT: Def = def(Shape::Text, Allowed::COMPOSITE);

@@ -6,17 +6,16 @@ use std::sync::Arc;
 use kiln_core::value::Value;
 
 use crate::diag::Diagnostic;
-use crate::expr::condition::{self, Condition};
-use crate::expr::names::{Names, check_names};
-use crate::expr::template::{self, Template, TemplateExpr};
-use crate::expr::{Expr, ExprError};
+use crate::expr::condition::Condition;
+use crate::expr::names::Names;
+use crate::expr::template::TemplateExpr;
 use crate::source::{SourceMap, Span};
 use crate::yaml::{Entry, Kind, Node};
 
 use crate::suggest::closest;
 
-use super::describe::{alternatives, expected, type_help, words_list};
-use super::homes::{homes, is_kilns_own};
+use super::describe::{expected, type_help, words_list};
+use super::keys::is_misplaced;
 use crate::trigger::Support;
 
 use super::{Allowed, Def, Key, Mapping, Shape, Variants, events};
@@ -25,7 +24,7 @@ use super::{Allowed, Def, Key, Mapping, Shape, Variants, events};
 #[derive(Debug, Default)]
 pub struct Checked {
     pub found: Vec<Found>,
-    by_node: HashMap<*const Node, usize>,
+    pub(super) by_node: HashMap<*const Node, usize>,
 }
 
 /// A scalar that holds expressions.
@@ -82,15 +81,11 @@ fn first_line(span: Span, sources: &SourceMap) -> Span {
     Span { end: span.start + u32::try_from(line.trim_end().len()).unwrap_or(0), ..span }
 }
 
-/// How many faults are reported in one text. A place within a text is found by walking it, and a
-/// text has room for thousands of faults.
-const MAX_FAULTS: usize = 100;
-
 pub(super) struct Checker<'s> {
-    sources: &'s SourceMap,
+    pub(super) sources: &'s SourceMap,
     diagnostics: &'s mut Vec<Diagnostic>,
-    checked: Checked,
-    names: HashMap<Allowed, Names>,
+    pub(super) checked: Checked,
+    pub(super) names: HashMap<Allowed, Names>,
 }
 
 impl Checker<'_> {
@@ -166,6 +161,8 @@ impl Checker<'_> {
         owner: Span,
     ) {
         let mut misspelt: Vec<&str> = Vec::new();
+        // The keys that are not there yet, found once and only when something is wrong.
+        let mut free: Option<Vec<&'static str>> = None;
         // Keys that are no scalars were refused while reading.
         for entry in node.entries().iter().filter(|entry| entry.key.scalar().is_some()) {
             let name = entry.name();
@@ -179,7 +176,11 @@ impl Checker<'_> {
                 self.key_template(entry, allowed);
                 self.visit(&entry.value, rest.value, allowed, entry.key.span);
             } else {
-                misspelt.extend(self.unknown_key(entry, mapping, what));
+                let free = free.get_or_insert_with(|| {
+                    let names = mapping.keys.iter().map(|key| key.name);
+                    names.filter(|name| node.get(name).is_none()).collect::<Vec<_>>()
+                });
+                misspelt.extend(self.unknown_key(entry, mapping, free, what));
             }
         }
         for key in mapping.keys.iter().filter(|key| key.required) {
@@ -191,57 +192,12 @@ impl Checker<'_> {
         }
     }
 
-    fn misplaced(&mut self, entry: &Entry, what: &str) {
-        let name = entry.name();
-        let message = format!("`{name}` stands among {what}, but is none");
-        let homes = homes(name).unwrap_or_default();
-        let help = format!("`{name}` belongs to {}; check the indentation", alternatives(homes));
-        let found = Diagnostic::error("misplaced-key", entry.key.span, message);
-        self.report(found.label("does not belong here").help(help));
-    }
-
     fn known_key(&mut self, entry: &Entry, key: &'static Key, allowed: Allowed) {
         if let Support::Refused(reason) = key.support {
             let message = format!("Kiln does not support `{}`: {reason}", key.name);
             self.report(Diagnostic::error("unsupported", entry.key.span, message));
         }
         self.visit(&entry.value, key.def, allowed, entry.key.span);
-    }
-
-    /// Reports an unknown key and returns the one that was probably meant.
-    fn unknown_key(
-        &mut self,
-        entry: &Entry,
-        mapping: &'static Mapping,
-        what: &str,
-    ) -> Option<&'static str> {
-        let name = entry.name();
-        // What is known elsewhere and as short as `if` is no slip of the hand.
-        let meant = closest(name, mapping.keys.iter().map(|key| key.name))
-            .filter(|_| name.len() > 2 || homes(name).is_none());
-        let mut found = Diagnostic::error(
-            "unknown-key",
-            entry.key.span,
-            format!("unknown key `{name}` in {what}"),
-        );
-        found = match (meant, homes(name)) {
-            (Some(meant), _) => {
-                found.label(format!("did you mean `{meant}`?")).help(format!("write `{meant}:`"))
-            }
-            (None, Some(homes)) => found.label("does not belong here").help(format!(
-                "`{name}` belongs to {}; check the indentation",
-                alternatives(homes)
-            )),
-            (None, None) if is_kilns_own(name) => found.help(format!(
-                "`{name}` is Kiln's own: it stands in `.kiln/workflows/<same file name>`"
-            )),
-            (None, None) => {
-                let names: Vec<&str> = mapping.keys.iter().map(|key| key.name).collect();
-                found.help(format!("{what} takes {}", words_list(&names).replace(" or ", " and ")))
-            }
-        };
-        self.report(found);
-        meant
     }
 
     fn variants(
@@ -251,6 +207,10 @@ impl Checker<'_> {
         allowed: Allowed,
         owner: Span,
     ) {
+        let told = variants.told_by.and_then(|(key, choice)| choice(node.get(key)?.text()?));
+        if let Some((_, mapping)) = told.and_then(|index| variants.choices.get(index)) {
+            return self.mapping(node, mapping, mapping.what, allowed, owner);
+        }
         let present: Vec<&(&str, &'static Mapping)> =
             variants.choices.iter().filter(|(key, _)| node.get(key).is_some()).collect();
         if let [(first, _), (second, _), ..] = present[..] {
@@ -282,37 +242,6 @@ impl Checker<'_> {
         self.mapping(node, mapping, mapping.what, allowed, owner);
     }
 
-    /// None of the telling keys is there; perhaps one is misspelt.
-    fn no_variant(
-        &mut self,
-        node: &Arc<Node>,
-        variants: &'static Variants,
-        allowed: Allowed,
-        owner: Span,
-    ) {
-        let keys = || variants.choices.iter().map(|(key, _)| *key);
-        let known = |name: &str| {
-            variants
-                .choices
-                .iter()
-                .any(|(_, mapping)| mapping.keys.iter().any(|key| key.name == name))
-        };
-        let mut slip = node.entries().iter().map(Entry::name).filter(|name| !known(name));
-        let meant = slip.find_map(|name| closest(name, keys()));
-        let (_, mapping) = variants
-            .choices
-            .iter()
-            .find(|(key, _)| Some(*key) == meant)
-            .unwrap_or(&variants.choices[0]);
-        if let (None, Some(missing)) = (meant, variants.missing) {
-            let unknown = node.entries().iter().map(Entry::name).find(|name| !known(name));
-            let help = unknown.map(|name| format!("`{name}` is no key of {}", variants.what));
-            self.report(Diagnostic::error("missing-key", owner, missing).maybe_help(help));
-            return;
-        }
-        self.mapping(node, mapping, variants.what, allowed, owner);
-    }
-
     fn word(&mut self, node: &Node, words: &[&'static str]) {
         let text = node.text().unwrap_or_default();
         if words.contains(&text) {
@@ -338,98 +267,12 @@ impl Checker<'_> {
         let found = Diagnostic::error("wrong-type", span, message);
         self.report(found.maybe_help(type_help(node, def)));
     }
-
-    /// Parses the expressions inside a string.
-    fn template(&mut self, node: &Arc<Node>, allowed: Allowed) {
-        let text = node.text().unwrap_or_default();
-        if allowed.is_empty() {
-            let at = text.find("${{").unwrap_or(0);
-            let end = text[at..].find("}}").map_or(text.len(), |end| at + end + 2);
-            let span = node.locate(at..end, self.sources);
-            self.report(
-                Diagnostic::error("expression-not-allowed", span, "no expression can stand here")
-                    .help("this value is read before a run exists; write it out"),
-            );
-            return;
-        }
-        match template::parse(text) {
-            Ok(Template::Literal(_)) => {}
-            Ok(Template::Expr(parsed)) => {
-                self.names(parsed.parts.iter().map(|part| &part.expr), node, allowed);
-                self.keep(node, FoundKind::Template(parsed), allowed);
-            }
-            Err(errors) => self.expression_errors(node, &errors),
-        }
-    }
-
-    /// A key that the author chooses may itself be an expression, or `${{ insert }}`.
-    fn key_template(&mut self, entry: &Entry, allowed: Allowed) {
-        let is_insert = entry
-            .name()
-            .trim()
-            .strip_prefix("${{")
-            .and_then(|rest| rest.strip_suffix("}}"))
-            .is_some_and(|inner| inner.trim() == "insert");
-        if entry.name().contains("${{") && (allowed.is_empty() || !is_insert) {
-            self.template(&entry.key, allowed);
-        }
-    }
-
-    fn condition(&mut self, node: &Arc<Node>, allowed: Allowed) {
-        let Some(text) = node.text() else {
-            let message = format!("expected a condition, found {}", node.describe());
-            return self.report(Diagnostic::error("wrong-type", node.span, message));
-        };
-        match condition::effective(text) {
-            Ok(parsed) => {
-                self.names(parsed.exprs.iter(), node, allowed);
-                self.keep(node, FoundKind::Condition(parsed), allowed);
-            }
-            Err(errors) => self.expression_errors(node, &errors),
-        }
-    }
-
-    fn names<'e>(
-        &mut self,
-        exprs: impl Iterator<Item = &'e Expr>,
-        node: &Arc<Node>,
-        allowed: Allowed,
-    ) {
-        let names = self.names.entry(allowed).or_insert_with(|| allowed.names());
-        let errors: Vec<ExprError> = exprs.flat_map(|expr| check_names(expr, names)).collect();
-        self.expression_errors(node, &errors);
-    }
-
-    fn expression_errors(&mut self, node: &Node, errors: &[ExprError]) {
-        for error in errors.iter().take(MAX_FAULTS) {
-            let span = node.locate(error.span.clone(), self.sources);
-            let found = Diagnostic::error("expression", span, error.message.clone());
-            self.report(found.maybe_help(error.help.clone()));
-        }
-    }
-
-    fn keep(&mut self, node: &Arc<Node>, kind: FoundKind, allowed: Allowed) {
-        self.checked.by_node.insert(Arc::as_ptr(node), self.checked.found.len());
-        self.checked.found.push(Found { node: node.clone(), kind, allowed });
-    }
 }
 
 /// Numbers and booleans cannot hold `${{`; a plain scalar that does is a string.
 fn holds_expression(node: &Node) -> bool {
     node.scalar()
         .is_some_and(|scalar| matches!(&scalar.value, Value::String(text) if text.contains("${{")))
-}
-
-/// Whether a key that should be an author's own name, such as that of a job, is one of the language
-/// with something else below it: most likely a line at the wrong depth.
-fn is_misplaced(entry: &Entry, def: &Def) -> bool {
-    let Shape::Variants(variants) = &def.shape else { return false };
-    let known = |name: &str| {
-        variants.choices.iter().any(|(_, mapping)| mapping.keys.iter().any(|key| key.name == name))
-    };
-    homes(entry.name()).is_some()
-        && !entry.value.entries().iter().any(|inner| known(inner.name()))
-        && !entry.value.is_null()
 }
 
 /// Whether a node is of the kind that a place takes, without looking inside.

@@ -63,10 +63,11 @@ pub(super) fn type_help(node: &Node, def: &Def) -> Option<String> {
         {
             Some("for several lines write `|` after the colon and the lines below it".to_owned())
         }
-        Shape::Sequence(item) => sequence_help(node, item),
-        Shape::Mapping(_) | Shape::Variants(_) if node.is_null() => {
+        Shape::Sequence(item) if !node.is_null() => sequence_help(node, item),
+        Shape::Mapping(_) | Shape::Variants(_) | Shape::Sequence(_) if node.is_null() => {
             Some("indent what belongs to it below it, or remove it".to_owned())
         }
+        _ if node.is_null() => Some("write a value after the colon, or remove the key".to_owned()),
         Shape::Mapping(Mapping { rest: Some(rest), .. }) if node.is_sequence() => {
             Some(format!("write `{}: …` instead of `- …`", rest.placeholder))
         }

@@ -147,6 +147,9 @@ fn activity(checker: &mut Checker<'_>, node: &Node, spec: &'static EventSpec) {
     let message = format!("`{}` has no activity type `{name}`", spec.name);
     let found = Diagnostic::error("unknown-value", node.span, message);
     checker.report(match closest(name, spec.types.iter().copied()) {
+        _ if name == "merged" => {
+            found.help("listen to `closed` and test `github.event.pull_request.merged` in an `if`")
+        }
         Some(meant) => found.label(format!("did you mean `{meant}`?")),
         None => found.help(format!("it has {}", words_list(spec.types).replace(" or ", " and "))),
     });

@@ -68,7 +68,9 @@ fn collect_mapping(
     for key in mapping.keys {
         let what = variants.map_or(mapping.what, |variants| home(key.name, mapping, variants));
         let places = homes.entry(key.name).or_default();
-        if !places.contains(&what) {
+        // "a step" adds nothing to the kinds of steps that are already named.
+        let is_said = |place: &&str| *place == what || what == "a step" && place.ends_with(" step");
+        if !places.iter().any(is_said) {
             places.push(what);
         }
         collect(key.def, seen, homes);

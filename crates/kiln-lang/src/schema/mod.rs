@@ -10,7 +10,9 @@ mod check;
 mod companion;
 mod describe;
 mod events;
+mod expressions;
 mod homes;
+mod keys;
 pub mod reference;
 mod workflow;
 mod workflow_call;
@@ -71,11 +73,16 @@ pub struct Rest {
     pub doc: &'static str,
 }
 
+/// Which choice a value stands for.
+pub type Tell = fn(&str) -> Option<usize>;
+
 #[derive(Debug)]
 pub struct Variants {
     pub what: &'static str,
     /// Each mapping with the key that only it has. The first one is meant when none is there.
     pub choices: &'static [(&'static str, &'static Mapping)],
+    /// A key whose value tells, and which choice it stands for.
+    pub told_by: Option<(&'static str, Tell)>,
     /// What to say when no telling key is there; `None` when the first choice will say it itself.
     pub missing: Option<&'static str>,
 }

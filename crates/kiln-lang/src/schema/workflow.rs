@@ -122,6 +122,7 @@ static JOB_MAP: Mapping = Mapping {
 static JOB: Def = plain(Shape::Variants(&Variants {
     what: "a job",
     choices: &[("runs-on", &STEPS_JOB), ("uses", &CALL_JOB)],
+    told_by: None,
     missing: None,
 }));
 
@@ -363,6 +364,7 @@ static STEP: Def = plain(Shape::Variants(&Variants {
         ("cancel", &CANCEL_STEP),
         ("parallel", &PARALLEL_STEP),
     ],
+    told_by: None,
     missing: Some("a step needs `run` or `uses` (or `wait`, `wait-all`, `cancel`, `parallel`)"),
 }));
 
