@@ -6,4 +6,6 @@
 pub mod cron;
 pub mod graph;
 pub mod plan;
+pub mod run;
+pub mod time;
 pub mod value;

@@ -4,6 +4,7 @@
 
 pub mod compile;
 pub mod diag;
+pub mod engine;
 pub mod expr;
 pub mod filter;
 pub mod foresee;

@@ -4,12 +4,14 @@
 //! in [`Data`] or [`Template`] until its moment has come. A plan is a small arena: workflows refer to
 //! the reusable workflows they call by index, so a file that is called ten times is compiled once.
 
+mod action;
 mod data;
 mod job;
 pub mod matrix;
 mod permissions;
 mod step;
 
+pub use action::{Action, ActionInput, ActionRuns, Script};
 pub use data::{Condition, Data, MapKey, Template};
 pub use job::{
     Call, CallSecrets, Concurrency, Job, JobKind, Preference, QueueMode, Retry, RetryOn, StepsJob,

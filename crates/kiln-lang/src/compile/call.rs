@@ -43,7 +43,15 @@ impl Compiler<'_> {
             CallTarget::Remote { .. } => written.to_owned(),
         };
         match self.known.get(&key) {
-            Some(Known::Done(index)) => return Some(*index),
+            Some(Known::Done { index, height }) => {
+                let (index, height) = (*index, *height);
+                self.height = self.height.max(height + 1);
+                if self.depth + height >= MAX_CALL_DEPTH {
+                    self.diagnostics.push(too_deep(span));
+                    return None;
+                }
+                return Some(index);
+            }
             Some(Known::Broken) => return None,
             Some(Known::Open) => {
                 let message = format!("`{written}` ends up calling itself");
@@ -67,20 +75,22 @@ impl Compiler<'_> {
             return None;
         }
         self.known.insert(key.clone(), Known::Open);
+        let outer = std::mem::take(&mut self.height);
         let index = self.load(&file, span);
-        self.known.insert(key, index.map_or(Known::Broken, Known::Done));
+        let height = std::mem::replace(&mut self.height, outer);
+        self.height = self.height.max(height + 1);
+        self.known.insert(key, index.map_or(Known::Broken, |index| Known::Done { index, height }));
         index
     }
 
     fn limit(&self, span: Span) -> Option<Diagnostic> {
-        let message = if self.depth >= MAX_CALL_DEPTH {
-            format!("reusable workflows are nested deeper than {MAX_CALL_DEPTH} levels")
-        } else if self.known.len() >= MAX_FILES {
-            format!("the run needs more than {MAX_FILES} workflow files")
-        } else {
-            return None;
-        };
-        Some(Diagnostic::error("too-many-calls", span, message))
+        if self.depth >= MAX_CALL_DEPTH {
+            return Some(too_deep(span));
+        }
+        (self.known.len() >= MAX_FILES).then(|| {
+            let message = format!("the run needs more than {MAX_FILES} workflow files");
+            Diagnostic::error("too-many-calls", span, message)
+        })
     }
 
     fn load(&mut self, file: &LoadedFile, span: Span) -> Option<usize> {
@@ -116,6 +126,11 @@ impl Compiler<'_> {
         secrets(interface, job, span, &workflow.path, &mut found);
         self.diagnostics.extend(found);
     }
+}
+
+fn too_deep(span: Span) -> Diagnostic {
+    let message = format!("reusable workflows are nested deeper than {MAX_CALL_DEPTH} levels");
+    Diagnostic::error("too-many-calls", span, message)
 }
 
 fn inputs(

@@ -11,7 +11,7 @@ use kiln_core::value::Value;
 use crate::workflow::{self, Document};
 use crate::yaml::Node;
 
-use super::{Compiler, data, permissions, step};
+use super::{Compiler, data, permissions, place, step};
 
 impl Compiler<'_> {
     pub(super) fn job(&mut self, document: &Document, job: workflow::Job<'_>, ids: &[&str]) -> Job {
@@ -33,7 +33,7 @@ impl Compiler<'_> {
             concurrency: job.get("concurrency").map(|node| concurrency(document, node)),
             retry: None,
             kind,
-            place: self.place(job.key.span),
+            place: place(self.sources, job.key.span),
         }
     }
 
@@ -55,7 +55,7 @@ impl Compiler<'_> {
             continue_on_error: scalar("continue-on-error"),
             outputs: job.get("outputs").map(|node| named_texts(document, node)).unwrap_or_default(),
             result_cache: None,
-            steps: step::steps(self, document, &job.steps()),
+            steps: step::steps(self.sources, document, &job.steps()),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Files come through a [`Library`], because this crate reads nothing itself. Each file is compiled
 //! once, however often it is called; what a call must satisfy is checked at the call.
 
+mod action;
 mod call;
 mod companion;
 mod data;
@@ -14,7 +15,7 @@ mod triggers;
 
 use std::collections::HashMap;
 
-use kiln_core::plan::{Permissions, Place, Plan, Workflow};
+use kiln_core::plan::{JobKind, Permissions, Place, Plan, Workflow};
 
 use crate::diag::{self, Diagnostic, Severity};
 use crate::source::{FileId, SourceMap, Span};
@@ -22,12 +23,15 @@ use crate::trigger::Trigger;
 use crate::workflow::uses::CallTarget;
 use crate::workflow::{self, Document, FileKind};
 
+pub use action::action;
 pub use triggers::triggers;
 
 /// How deep reusable workflows may call each other; the triggered file is the first level.
 pub const MAX_CALL_DEPTH: usize = 10;
 /// How many different files one run may consist of.
 pub const MAX_FILES: usize = 50;
+/// How many jobs a run may have once every call is opened, matrices not counted.
+pub const MAX_JOBS: usize = 10_000;
 
 /// A file that was found.
 #[derive(Debug, Clone)]
@@ -95,6 +99,7 @@ pub fn compile(
     let file = compiler.sources.add(path, text);
     let document = compiler.root(file, path);
     permissions::check(&mut compiler, token);
+    compiler.check_size(file);
     let Compiler { workflows, mut diagnostics, .. } = compiler;
     diag::tidy(&mut diagnostics);
     let valid =
@@ -123,7 +128,11 @@ struct Unit {
 enum Known {
     /// It is being compiled right now, so this call would close a circle.
     Open,
-    Done(usize),
+    /// Compiled, with how many levels of calls are below it.
+    Done {
+        index: usize,
+        height: usize,
+    },
     Broken,
 }
 
@@ -134,6 +143,8 @@ struct Compiler<'a> {
     known: HashMap<String, Known>,
     diagnostics: Vec<Diagnostic>,
     depth: usize,
+    /// How many levels of calls are below the file that is being compiled.
+    height: usize,
 }
 
 impl<'a> Compiler<'a> {
@@ -145,6 +156,7 @@ impl<'a> Compiler<'a> {
             known: HashMap::new(),
             diagnostics: Vec::new(),
             depth: 1,
+            height: 0,
         }
     }
 
@@ -158,6 +170,33 @@ impl<'a> Compiler<'a> {
             self.document(&document, path);
         }
         Some(document)
+    }
+
+    /// Files that call each other often multiply: ten calls on each of eight levels are a hundred
+    /// million jobs.
+    fn check_size(&mut self, file: FileId) {
+        let mut sizes = vec![0_usize; self.workflows.len()];
+        // A called workflow always comes after its first caller, and all its own calls are settled
+        // before it; going backwards, every callee of a file is known when the file is reached, but
+        // for those that were compiled earlier, which a second look settles.
+        for _ in 0..MAX_CALL_DEPTH {
+            for (index, unit) in self.workflows.iter().enumerate().rev() {
+                let called = unit.workflow.jobs.iter().filter_map(|job| match &job.kind {
+                    JobKind::Call(call) => call.workflow,
+                    JobKind::Steps(_) => None,
+                });
+                let inner = called.fold(0_usize, |all, callee| all.saturating_add(sizes[callee]));
+                sizes[index] = unit.workflow.jobs.len().saturating_add(inner);
+            }
+        }
+        if let Some(jobs) = sizes.first().filter(|jobs| **jobs > MAX_JOBS) {
+            let message = format!("the run would have {jobs} jobs; at most {MAX_JOBS} are allowed");
+            self.diagnostics.push(Diagnostic::error(
+                "too-many-calls",
+                Span::new(file, 0, 0),
+                message,
+            ));
+        }
     }
 
     /// Compiles a document without errors and returns its place in the plan.
@@ -176,12 +215,6 @@ impl<'a> Compiler<'a> {
         self.companion(&mut unit.workflow, path);
         self.workflows[index] = unit;
         index
-    }
-
-    fn place(&self, span: Span) -> Place {
-        let start = self.sources.start(span);
-        let clamp = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        Place { line: clamp(start.line), column: clamp(start.column) }
     }
 }
 
@@ -202,4 +235,10 @@ fn header(document: &Document, path: &str) -> Workflow {
         call: interface::call(document),
         jobs: Vec::new(),
     }
+}
+
+fn place(sources: &SourceMap, span: Span) -> Place {
+    let start = sources.start(span);
+    let clamp = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    Place { line: clamp(start.line), column: clamp(start.column) }
 }

@@ -2,29 +2,30 @@
 
 use kiln_core::plan::{Run, Step, StepKind, Template, Use, UseTarget};
 
+use crate::source::SourceMap;
 use crate::workflow::ids::Generator;
 use crate::workflow::{self, Document, StepWork, one_or_more, uses};
 
-use super::{Compiler, data};
+use super::{data, place};
 
 /// The steps of a job. Given ids come first, so that generated ones avoid them all.
 pub(super) fn steps(
-    compiler: &Compiler<'_>,
+    sources: &SourceMap,
     document: &Document,
     steps: &[workflow::Step<'_>],
 ) -> Vec<Step> {
     let given = steps.iter().filter_map(|step| step.id()?.text()).map(str::to_owned);
     let mut ids = Generator::new(given);
-    steps.iter().map(|step| compile(compiler, document, *step, &mut ids)).collect()
+    steps.iter().map(|step| compile(sources, document, *step, &mut ids)).collect()
 }
 
 fn compile(
-    compiler: &Compiler<'_>,
+    sources: &SourceMap,
     document: &Document,
     step: workflow::Step<'_>,
     ids: &mut Generator,
 ) -> Step {
-    let kind = kind(compiler, document, step);
+    let kind = kind(sources, document, step);
     let text = |key: &str| step.get(key).map(|node| data::text(document, node));
     let scalar = |key: &str| step.get(key).map(|node| data::scalar(document, node));
     let given = step.id().and_then(|id| id.text()).filter(|id| !id.is_empty());
@@ -38,11 +39,11 @@ fn compile(
         background: step.get("background").and_then(|node| node.text()) == Some("true"),
         retry: None,
         kind,
-        place: compiler.place(step.node.span),
+        place: place(sources, step.node.span),
     }
 }
 
-fn kind(compiler: &Compiler<'_>, document: &Document, step: workflow::Step<'_>) -> StepKind {
+fn kind(sources: &SourceMap, document: &Document, step: workflow::Step<'_>) -> StepKind {
     let text = |key: &str| step.get(key).map(|node| data::text(document, node));
     let name = |node: &crate::yaml::Node| node.text().unwrap_or_default().to_owned();
     match step.work() {
@@ -57,7 +58,7 @@ fn kind(compiler: &Compiler<'_>, document: &Document, step: workflow::Step<'_>) 
         Some(StepWork::Cancel(node)) => StepKind::Cancel(name(node)),
         Some(StepWork::Parallel(node)) => {
             let inner: Vec<workflow::Step<'_>> = workflow::Step::list(node);
-            StepKind::Parallel(steps(compiler, document, &inner))
+            StepKind::Parallel(steps(sources, document, &inner))
         }
         Some(StepWork::Run(_)) | None => StepKind::Run(Run {
             script: text("run").unwrap_or_else(|| Template::literal("")),

@@ -10,6 +10,8 @@ use super::template::{self, Template, TemplateError};
 pub struct Condition {
     /// The text to evaluate, which always asks for a status.
     pub text: String,
+    /// The expression as it was written, without `${{ }}` around it.
+    pub written: String,
     /// Whether `success()` was added, because nothing in the condition asks for a status.
     pub implied_success: bool,
     /// Whether text stands around `${{ }}`, as in `${{ a }} && b`. Such a condition is a string
@@ -35,12 +37,13 @@ pub fn effective(text: &str) -> Result<Condition, Vec<TemplateError>> {
 
 fn complete(text: &str, exprs: Vec<Expr>, always_truthy_text: bool) -> Condition {
     let implied_success = !exprs.iter().any(calls_status_function);
+    let written = text.to_owned();
     let text = match (implied_success, exprs.is_empty()) {
         (_, true) => "success()".to_owned(),
         (true, false) => format!("success() && ({text})"),
         (false, false) => text.to_owned(),
     };
-    Condition { text, implied_success, always_truthy_text, exprs }
+    Condition { text, written, implied_success, always_truthy_text, exprs }
 }
 
 #[cfg(test)]

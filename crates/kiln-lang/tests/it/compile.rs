@@ -282,3 +282,54 @@ fn concurrency_and_background_steps_are_carried_over() {
     assert!(matches!(&job.steps[2].kind, StepKind::Wait(ids) if ids == &["db"]));
     assert!(matches!(job.steps[4].kind, StepKind::WaitAll));
 }
+
+/// P1, R5
+#[test]
+fn actions_are_compiled_with_their_scripts_and_steps() {
+    use kiln_core::plan::ActionRuns;
+    use kiln_lang::compile::action;
+
+    let compile = |text: &str| {
+        let (action, diagnostics) = action(&mut SourceMap::new(), "a/action.yml", text);
+        action.unwrap_or_else(|| panic!("{diagnostics:?}"))
+    };
+    let node = compile(
+        "name: n\ndescription: d\ninputs: {token: {default: '${{ github.token }}'}, depth: {default: 1}}\n\
+         runs: {using: node20, main: dist/index.js, post: dist/post.js, post-if: success()}\n",
+    );
+    assert_eq!(node.inputs[1].default.as_ref().and_then(Template::as_str), Some("1"));
+    let ActionRuns::JavaScript { node: 20, main, pre: None, post: Some(post) } = &node.runs else {
+        panic!("{:?}", node.runs)
+    };
+    assert_eq!((main.as_str(), &*post.condition.text), ("dist/index.js", "success()"));
+    let composite = compile(
+        "name: n\ndescription: d\noutputs: {o: {value: '${{ steps.a.outputs.x }}'}}\n\
+         runs:\n  using: composite\n  steps: [{id: a, run: x, shell: bash}, {uses: ./b}]\n",
+    );
+    let ActionRuns::Composite(steps) = &composite.runs else { panic!("{:?}", composite.runs) };
+    assert_eq!(steps.iter().map(|step| step.id.as_str()).collect::<Vec<_>>(), ["a", "__self"]);
+    assert!(matches!(&composite.outputs[0].1, Some(Template::Expr(_))));
+}
+
+/// P9: the limit does not depend on which call comes first.
+#[test]
+fn a_deep_chain_is_refused_even_when_its_end_was_compiled_before() {
+    let call = |target: &str| {
+        format!("on: workflow_call\njobs:\n  j:\n    uses: ./.github/workflows/{target}.yml\n")
+    };
+    let mut files = Files::default();
+    for level in 1..9 {
+        files = files
+            .with(&format!(".github/workflows/c{level}.yml"), &call(&format!("c{}", level + 1)));
+    }
+    files = files.with(".github/workflows/c9.yml", "on: workflow_call\njobs: {j: {runs-on: x}}\n");
+    files = files
+        .with(".github/workflows/e1.yml", &call("e2"))
+        .with(".github/workflows/e2.yml", &call("c1"));
+    let text = "on: push\njobs:\n  a:\n    uses: ./.github/workflows/c1.yml\n  b:\n    uses: ./.github/workflows/e1.yml\n";
+    assert_eq!(
+        errors(text, &files, None),
+        ["4: reusable workflows are nested deeper than 10 levels"]
+    );
+    plan_with("on: push\njobs:\n  a:\n    uses: ./.github/workflows/c1.yml\n", &files);
+}

@@ -1,0 +1,286 @@
+//! The transition: what happened, applied to the rows around it.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::plan;
+use crate::time::Timestamp;
+
+use super::{
+    Effect, Evaluator, Event, Group, JobContext, Leg, LegNo, LegState, Member, Need, Node, NodeNo,
+    NodeState, Rejected, Run, RunState, Scope, ScopeNo, Status, Step, Wait,
+};
+
+/// How many steps of propagation one call takes before it hands the rest back.
+pub const MAX_STEPS: usize = 2_000;
+
+/// The rows that an event touches: the job, its direct dependents, its siblings, its group, the
+/// counters above it. Holding more of the run does no harm.
+#[derive(Debug, Clone)]
+pub struct Neighbourhood {
+    pub run: Run,
+    pub scopes: BTreeMap<ScopeNo, Scope>,
+    pub nodes: BTreeMap<NodeNo, Node>,
+    pub legs: BTreeMap<LegNo, Leg>,
+    /// By lower-cased name.
+    pub groups: BTreeMap<String, Group>,
+}
+
+impl Neighbourhood {
+    pub fn new(run: Run) -> Self {
+        Self {
+            run,
+            scopes: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            legs: BTreeMap::new(),
+            groups: BTreeMap::new(),
+        }
+    }
+
+    /// The job of the plan that a node stands for.
+    pub fn job_of(&self, node: NodeNo) -> &plan::Job {
+        let node = &self.nodes[&node];
+        let workflow = self.scopes[&node.scope].workflow;
+        &self.run.plan.workflows[workflow].jobs[node.job]
+    }
+
+    pub(super) fn is_cancelled(&self, node: NodeNo) -> bool {
+        let scope = self.nodes[&node].scope;
+        self.run.cancel.is_some() || self.scopes[&scope].cancelled
+    }
+
+    /// What the expressions of a job may see.
+    pub fn context(&self, node: NodeNo, leg: Option<LegNo>) -> JobContext<'_> {
+        let cancelled = self.is_cancelled(node);
+        let number = node;
+        let node = &self.nodes[&node];
+        let ancestry = node.ancestry;
+        JobContext {
+            run: &self.run,
+            scope: &self.scopes[&node.scope],
+            node,
+            job: self.job_of(number),
+            needs: node.needs.iter().filter_map(|need| self.need(*need)).collect(),
+            status: Status {
+                success: !(ancestry.failed || ancestry.cancelled || ancestry.skipped || cancelled),
+                failure: ancestry.failed && !cancelled,
+                cancelled,
+            },
+            leg: leg.and_then(|leg| self.legs.get(&leg)),
+        }
+    }
+
+    /// What a node looks like to those that need it; nothing while it is not done.
+    pub fn need(&self, node: NodeNo) -> Option<Need<'_>> {
+        let found = self.nodes.get(&node)?;
+        let NodeState::Done(conclusion) = found.state else { return None };
+        Some(Need { id: &self.job_of(node).id, conclusion, outputs: &found.outputs })
+    }
+}
+
+/// Applies an event. On rejection nothing has changed.
+pub fn apply(
+    hood: &mut Neighbourhood,
+    event: Event,
+    now: Timestamp,
+    evaluator: &dyn Evaluator,
+) -> Result<Vec<Effect>, Rejected> {
+    let mut change = Change { hood, now, evaluator, effects: Vec::new(), steps: VecDeque::new() };
+    change.event(event)?;
+    change.propagate();
+    Ok(change.effects)
+}
+
+/// One call of [`apply`] under way.
+pub(super) struct Change<'c> {
+    pub(super) hood: &'c mut Neighbourhood,
+    pub(super) now: Timestamp,
+    pub(super) evaluator: &'c dyn Evaluator,
+    pub(super) effects: Vec<Effect>,
+    pub(super) steps: VecDeque<Step>,
+}
+
+impl Change<'_> {
+    fn event(&mut self, event: Event) -> Result<(), Rejected> {
+        match event {
+            Event::Start => self.start(),
+            Event::Admitted(member) => self.admitted(member),
+            Event::Claimed { leg, runner } => self.claimed(leg, runner)?,
+            Event::Started { leg, attempt } => self.started(leg, attempt)?,
+            Event::Uploading { leg, attempt } => self.uploading(leg, attempt)?,
+            Event::Finished { leg, attempt, conclusion, outputs } => {
+                self.reported(leg, attempt, conclusion, outputs)?;
+            }
+            Event::Lost { leg, attempt, reason } => self.lost(leg, attempt, &reason)?,
+            Event::Wake { leg } => self.wake(leg),
+            Event::Cancel { by, reason, forced } => self.cancel(by, reason, forced)?,
+            Event::CancelLeg { leg, reason } => {
+                self.leg(leg)?;
+                self.cancel_leg(leg, &reason);
+            }
+            Event::Step(step) => self.steps.push_back(step),
+        }
+        Ok(())
+    }
+
+    fn propagate(&mut self) {
+        let mut taken = 0;
+        while let Some(step) = self.steps.pop_front() {
+            if taken == MAX_STEPS {
+                self.effects.push(Effect::Continue(step));
+                continue;
+            }
+            taken += 1;
+            match step {
+                Step::Ready(node) => self.ready(node),
+                Step::Told(node) => self.told(node),
+                Step::Closed(scope) => self.closed(scope),
+                Step::Sweep(leg) => self.sweep(leg),
+            }
+        }
+    }
+
+    fn start(&mut self) {
+        if self.hood.run.state != RunState::Created {
+            return;
+        }
+        let Ok(request) = self.evaluator.run_group(&self.hood.run) else {
+            return self.run_done(super::Conclusion::StartupFailure);
+        };
+        let member = Member { run: self.hood.run.id, leg: None };
+        match request {
+            Some(request) if !self.enter(member, &request) => {
+                if !matches!(self.hood.run.state, RunState::Done(_)) {
+                    self.hood.run.state = RunState::Gated(request.name.to_lowercase());
+                }
+            }
+            _ => self.open_root(),
+        }
+    }
+
+    fn open_root(&mut self) {
+        self.hood.run.state = RunState::Active;
+        self.open_scope(0, None, crate::value::Object::new());
+    }
+
+    /// Makes the nodes of a workflow and starts those that need nothing.
+    pub(super) fn open_scope(
+        &mut self,
+        workflow: plan::WorkflowIndex,
+        caller: Option<LegNo>,
+        inputs: crate::value::Object,
+    ) -> ScopeNo {
+        let plan = self.hood.run.plan.clone();
+        let jobs = &plan.workflows[workflow].jobs;
+        let number = self.hood.run.scopes;
+        let first = self.hood.run.nodes;
+        let count = u32::try_from(jobs.len()).unwrap_or(u32::MAX);
+        self.hood.run.scopes += 1;
+        self.hood.run.nodes += count;
+        let node_of = |job: usize| first + u32::try_from(job).unwrap_or(u32::MAX);
+        for (index, job) in jobs.iter().enumerate() {
+            let needs: Vec<NodeNo> = job.needs.iter().map(|need| node_of(*need)).collect();
+            let needs_remaining = u32::try_from(needs.len()).unwrap_or(u32::MAX);
+            let node = Node {
+                number: node_of(index),
+                scope: number,
+                job: index,
+                needs,
+                dependents: Vec::new(),
+                ancestry: super::Ancestry::default(),
+                state: NodeState::Pending { needs_remaining },
+                legs: Vec::new(),
+                fail_fast: true,
+                max_parallel: None,
+                tripped: false,
+                outputs: Vec::new(),
+                note: None,
+            };
+            if needs_remaining == 0 {
+                self.steps.push_back(Step::Ready(node.number));
+            }
+            self.hood.nodes.insert(node.number, node);
+        }
+        self.link_dependents(first, count);
+        let scope = Scope {
+            number,
+            workflow,
+            caller,
+            inputs,
+            nodes: (first..first + count).collect(),
+            open: count,
+            tally: super::Tally::default(),
+            cancelled: false,
+        };
+        self.hood.scopes.insert(number, scope);
+        if count == 0 {
+            self.steps.push_back(Step::Closed(number));
+        }
+        number
+    }
+
+    /// Jobs may be written before what they need, so dependents are linked once all are there.
+    fn link_dependents(&mut self, first: NodeNo, count: u32) {
+        for number in first..first + count {
+            for need in self.hood.nodes[&number].needs.clone() {
+                self.hood
+                    .nodes
+                    .get_mut(&need)
+                    .expect("needs are of the same scope")
+                    .dependents
+                    .push(number);
+            }
+        }
+    }
+
+    /// Asks for a concurrency group; returns whether the member may go on.
+    pub(super) fn enter(&mut self, member: Member, request: &super::GroupRequest) -> bool {
+        let name = request.name.to_lowercase();
+        let group = self.hood.groups.entry(name).or_default();
+        let entry = group.enter(member, request.cancel_in_progress, request.queue);
+        for other in entry.cancelled {
+            self.cancel_member(
+                other,
+                &format!("a newer one entered the concurrency group `{}`", request.name),
+            );
+        }
+        entry.admitted
+    }
+
+    /// Leaves a group and tells whoever holds it next.
+    pub(super) fn leave(&mut self, name: &str, member: Member) {
+        let Some(group) = self.hood.groups.get_mut(name) else { return };
+        let next = group.leave(member);
+        if group.is_empty() {
+            self.hood.groups.remove(name);
+        }
+        match next {
+            Some(next) if next.run == self.hood.run.id => self.admitted(next),
+            Some(next) => self.effects.push(Effect::Admit(next)),
+            None => {}
+        }
+    }
+
+    fn admitted(&mut self, member: Member) {
+        match member.leg {
+            None if matches!(self.hood.run.state, RunState::Gated(_)) => self.open_root(),
+            Some(leg) if self.is_waiting_for_group(leg) => self.go(leg),
+            _ => {}
+        }
+    }
+
+    fn is_waiting_for_group(&self, leg: LegNo) -> bool {
+        self.hood.legs.get(&leg).is_some_and(|leg| leg.state == LegState::Waiting(Wait::Group))
+    }
+
+    pub(super) fn leg(&self, leg: LegNo) -> Result<&Leg, Rejected> {
+        self.hood.legs.get(&leg).ok_or(Rejected::NoSuchLeg(leg))
+    }
+
+    pub(super) fn leg_mut(&mut self, leg: LegNo) -> &mut Leg {
+        self.hood.legs.get_mut(&leg).expect("the leg was found before")
+    }
+
+    pub(super) fn node_mut(&mut self, node: NodeNo) -> &mut Node {
+        self.hood.nodes.get_mut(&node).expect("the neighbourhood holds the nodes of its legs")
+    }
+}

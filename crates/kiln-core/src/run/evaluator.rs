@@ -1,0 +1,78 @@
+//! What the core asks of the expression language, which it does not know itself.
+
+use crate::plan::{self, QueueMode};
+use crate::value::Object;
+
+use super::{Conclusion, Leg, Node, Run, Scope};
+
+/// Answers questions about a job from its expressions. An error fails the job with that message.
+pub trait Evaluator {
+    /// Whether the job runs, asked when all it needs is done, and again when the run is cancelled.
+    fn condition(&self, job: &JobContext<'_>) -> Result<bool, String>;
+
+    /// The legs of the job's matrix; one without variables when it has none.
+    fn legs(&self, job: &JobContext<'_>) -> Result<Legs, String>;
+
+    /// The concurrency group of the run itself.
+    fn run_group(&self, run: &Run) -> Result<Option<GroupRequest>, String>;
+
+    /// The concurrency group of a leg.
+    fn group(&self, job: &JobContext<'_>) -> Result<Option<GroupRequest>, String>;
+
+    /// Whether a failure of the leg is tolerated (`continue-on-error`).
+    fn tolerates_failure(&self, job: &JobContext<'_>) -> Result<bool, String>;
+
+    /// The inputs for the workflow that a leg calls.
+    fn inputs(&self, job: &JobContext<'_>) -> Result<Object, String>;
+
+    /// The outputs of a called workflow, from the jobs in it.
+    fn call_outputs(
+        &self,
+        run: &Run,
+        scope: &Scope,
+        jobs: &[Need<'_>],
+    ) -> Result<Vec<(String, String)>, String>;
+}
+
+/// A job and what its expressions may see.
+#[derive(Debug)]
+pub struct JobContext<'a> {
+    pub run: &'a Run,
+    pub scope: &'a Scope,
+    pub node: &'a Node,
+    pub job: &'a plan::Job,
+    pub needs: Vec<Need<'a>>,
+    pub status: Status,
+    pub leg: Option<&'a Leg>,
+}
+
+/// A job that another one needs.
+#[derive(Debug, Clone, Copy)]
+pub struct Need<'a> {
+    pub id: &'a str,
+    pub conclusion: Conclusion,
+    pub outputs: &'a [(String, String)],
+}
+
+/// The answers of the status functions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Status {
+    pub success: bool,
+    pub failure: bool,
+    pub cancelled: bool,
+}
+
+#[derive(Debug, Clone)]
+pub struct Legs {
+    pub legs: Vec<Object>,
+    pub fail_fast: bool,
+    pub max_parallel: Option<u32>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupRequest {
+    /// Compared without regard to case.
+    pub name: String,
+    pub cancel_in_progress: bool,
+    pub queue: QueueMode,
+}

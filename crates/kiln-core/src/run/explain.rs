@@ -1,0 +1,70 @@
+//! Why a job waits or ended as it did, in words. API, pages and command line all ask here.
+
+use super::{Leg, LegState, Neighbourhood, NodeNo, NodeState, RunState, Wait};
+
+/// One sentence about a job.
+pub fn explain(hood: &Neighbourhood, node: NodeNo) -> String {
+    let Some(row) = hood.nodes.get(&node) else { return "there is no such job".to_owned() };
+    if let Some(note) = &row.note {
+        return note.clone();
+    }
+    match &row.state {
+        NodeState::Done(conclusion) => conclusion.word().to_owned(),
+        NodeState::Pending { .. } => pending(hood, node),
+        NodeState::Active { .. } => {
+            let legs = row.legs.iter().filter_map(|leg| hood.legs.get(leg));
+            let open: Vec<&Leg> = legs.filter(|leg| !leg.state.is_done()).collect();
+            match open.as_slice() {
+                [] => "all its legs are done".to_owned(),
+                [leg] => explain_leg(hood, leg),
+                legs => {
+                    let running = legs.iter().filter(|leg| leg.state.is_held()).count();
+                    format!("{} of its legs are open, {running} of them with a runner", legs.len())
+                }
+            }
+        }
+    }
+}
+
+fn pending(hood: &Neighbourhood, node: NodeNo) -> String {
+    let row = &hood.nodes[&node];
+    let open = row.needs.iter().filter_map(|need| hood.nodes.get(need));
+    let open = open.filter(|need| !matches!(need.state, NodeState::Done(_)));
+    let names: Vec<String> = open.map(|need| format!("`{}`", job_id(hood, need.number))).collect();
+    match (&hood.run.state, names.as_slice()) {
+        (RunState::Gated(group), _) => format!("the run waits for the concurrency group `{group}`"),
+        (_, []) => "it is about to start".to_owned(),
+        (_, names) => format!("waits for {}", names.join(", ")),
+    }
+}
+
+fn explain_leg(hood: &Neighbourhood, leg: &Leg) -> String {
+    match &leg.state {
+        LegState::Waiting(Wait::MaxParallel) => {
+            "waits because `max-parallel` legs of its job are under way".to_owned()
+        }
+        LegState::Waiting(Wait::Group) => {
+            let group = leg.group.as_deref().unwrap_or_default();
+            format!("waits for the concurrency group `{group}`")
+        }
+        LegState::Waiting(Wait::Backoff { .. }) => {
+            format!("waits before try {}", leg.retries + 1)
+        }
+        LegState::Queued => "waits for a runner".to_owned(),
+        LegState::Claimed { .. } => "a runner prepares it".to_owned(),
+        LegState::Running { .. } if leg.cancelling => "is being cancelled".to_owned(),
+        LegState::Running { .. } => "runs".to_owned(),
+        LegState::Uploading { .. } => "its results are being stored".to_owned(),
+        LegState::Called(scope) => {
+            let open = hood.scopes.get(scope).map_or(0, |scope| scope.open);
+            format!("{open} jobs of the called workflow are not done")
+        }
+        LegState::Done(conclusion) => conclusion.word().to_owned(),
+    }
+}
+
+fn job_id(hood: &Neighbourhood, node: NodeNo) -> String {
+    let row = &hood.nodes[&node];
+    let workflow = hood.scopes[&row.scope].workflow;
+    hood.run.plan.workflows[workflow].jobs[row.job].id.clone()
+}

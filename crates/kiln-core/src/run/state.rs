@@ -1,0 +1,217 @@
+//! The rows of a run. States carry their data.
+
+use std::sync::Arc;
+
+use crate::plan::{JobIndex, Plan, WorkflowIndex};
+use crate::time::Timestamp;
+use crate::value::Object;
+
+use super::Conclusion;
+
+/// Numbers count within a run, so that the same events give the same rows everywhere.
+pub type ScopeNo = u32;
+pub type NodeNo = u32;
+pub type LegNo = u32;
+
+#[derive(Debug, Clone)]
+pub struct Run {
+    pub id: u64,
+    pub plan: Arc<Plan>,
+    pub state: RunState,
+    pub cancel: Option<Cancel>,
+    pub scopes: ScopeNo,
+    pub nodes: NodeNo,
+    pub legs: LegNo,
+}
+
+impl Run {
+    pub fn new(id: u64, plan: Arc<Plan>) -> Self {
+        Self { id, plan, state: RunState::Created, cancel: None, scopes: 0, nodes: 0, legs: 0 }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RunState {
+    Created,
+    /// Waits for its concurrency group.
+    Gated(String),
+    Active,
+    Done(Conclusion),
+}
+
+/// Who cancelled, and why. A forced cancel does not ask conditions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cancel {
+    pub by: String,
+    pub reason: String,
+    pub forced: bool,
+    pub at: Timestamp,
+}
+
+/// An instance of a workflow: the triggered one, or one that a leg calls.
+#[derive(Debug, Clone)]
+pub struct Scope {
+    pub number: ScopeNo,
+    pub workflow: WorkflowIndex,
+    /// The leg that calls it.
+    pub caller: Option<LegNo>,
+    pub inputs: Object,
+    /// By the index of the job in the workflow.
+    pub nodes: Vec<NodeNo>,
+    pub open: u32,
+    pub tally: Tally,
+    /// Its caller was cancelled, and all that has not started with it.
+    pub cancelled: bool,
+}
+
+/// A job of the plan within a scope.
+#[derive(Debug, Clone)]
+pub struct Node {
+    pub number: NodeNo,
+    pub scope: ScopeNo,
+    pub job: JobIndex,
+    pub needs: Vec<NodeNo>,
+    pub dependents: Vec<NodeNo>,
+    pub ancestry: Ancestry,
+    pub state: NodeState,
+    pub legs: Vec<LegNo>,
+    pub fail_fast: bool,
+    pub max_parallel: Option<u32>,
+    /// A failure has already cancelled the other legs.
+    pub tripped: bool,
+    pub outputs: Vec<(String, String)>,
+    /// Why it was skipped or could not start, for people.
+    pub note: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NodeState {
+    Pending { needs_remaining: u32 },
+    Active { open_legs: u32, tally: Tally },
+    Done(Conclusion),
+}
+
+/// What GitHub's status functions need to know from further up than the direct needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Ancestry {
+    pub failed: bool,
+    pub cancelled: bool,
+    pub skipped: bool,
+}
+
+impl Ancestry {
+    /// Adds an ancestor and all that is known of its own ancestors.
+    pub fn add(&mut self, conclusion: Conclusion, of: Ancestry) {
+        self.failed |= of.failed || conclusion.is_failure();
+        self.cancelled |= of.cancelled || conclusion.is_cancelled();
+        self.skipped |= of.skipped || conclusion == Conclusion::Skipped;
+    }
+}
+
+/// How many parts ended in which way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    pub success: u32,
+    pub failure: u32,
+    pub cancelled: u32,
+    pub timed_out: u32,
+    pub skipped: u32,
+}
+
+impl Tally {
+    pub fn add(&mut self, conclusion: Conclusion) {
+        let count = match conclusion {
+            Conclusion::Success => &mut self.success,
+            Conclusion::Skipped => &mut self.skipped,
+            Conclusion::Cancelled => &mut self.cancelled,
+            Conclusion::TimedOut => &mut self.timed_out,
+            Conclusion::Failure | Conclusion::StartupFailure => &mut self.failure,
+        };
+        *count += 1;
+    }
+
+    pub fn conclude(&self) -> Conclusion {
+        let parts = [
+            (self.failure, Conclusion::Failure),
+            (self.cancelled, Conclusion::Cancelled),
+            (self.timed_out, Conclusion::TimedOut),
+            (self.success, Conclusion::Success),
+            (self.skipped, Conclusion::Skipped),
+        ];
+        super::conclude(parts.into_iter().filter(|(count, _)| *count > 0).map(|(_, part)| part))
+    }
+}
+
+/// One leg of a job: what a runner runs.
+#[derive(Debug, Clone)]
+pub struct Leg {
+    pub number: LegNo,
+    pub node: NodeNo,
+    /// Its place among the legs of its node.
+    pub index: u32,
+    pub matrix: Object,
+    pub state: LegState,
+    /// The concurrency group it is in, holding or waiting.
+    pub group: Option<String>,
+    /// Counts claims: the fencing token. A word from an earlier attempt is refused.
+    pub attempt: u32,
+    /// Declared retries used so far.
+    pub retries: u32,
+    /// Runners lost so far.
+    pub losses: u32,
+    /// Somebody asked for its end; the runner has been told.
+    pub cancelling: bool,
+    pub timings: Timings,
+    /// Why it ended as it did, when that is not the runner's story.
+    pub note: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LegState {
+    Waiting(Wait),
+    Queued,
+    Claimed {
+        runner: u64,
+    },
+    Running {
+        runner: u64,
+    },
+    /// The work is done, its results are on their way.
+    Uploading {
+        runner: u64,
+    },
+    /// Its workflow runs in this scope.
+    Called(ScopeNo),
+    Done(Conclusion),
+}
+
+impl LegState {
+    pub fn is_done(&self) -> bool {
+        matches!(self, Self::Done(_))
+    }
+
+    /// Whether a runner has it.
+    pub fn is_held(&self) -> bool {
+        matches!(self, Self::Claimed { .. } | Self::Running { .. } | Self::Uploading { .. })
+    }
+}
+
+/// Why a leg that could run does not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wait {
+    /// `max-parallel` legs of its job are under way.
+    MaxParallel,
+    /// Its concurrency group has another holder.
+    Group,
+    /// A declared retry waits before it tries again.
+    Backoff { until: Timestamp },
+}
+
+/// When the current attempt reached each state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Timings {
+    pub queued: Option<Timestamp>,
+    pub claimed: Option<Timestamp>,
+    pub started: Option<Timestamp>,
+    pub ended: Option<Timestamp>,
+}
