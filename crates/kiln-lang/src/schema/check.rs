@@ -1,6 +1,6 @@
 //! A document against the table: every fault found, every expression parsed once.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use kiln_core::value::Value;
@@ -69,8 +69,13 @@ pub fn check(
     sources: &SourceMap,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Checked {
-    let mut checker =
-        Checker { sources, diagnostics, checked: Checked::default(), names: HashMap::new() };
+    let mut checker = Checker {
+        sources,
+        diagnostics,
+        checked: Checked::default(),
+        names: HashMap::new(),
+        read: HashSet::new(),
+    };
     checker.visit(root, def, Allowed::NOTHING, first_line(root.span, sources));
     checker.checked
 }
@@ -86,6 +91,8 @@ pub(super) struct Checker<'s> {
     diagnostics: &'s mut Vec<Diagnostic>,
     pub(super) checked: Checked,
     pub(super) names: HashMap<Allowed, Names>,
+    /// Scalars that were read, and with what their expressions may use.
+    pub(super) read: HashSet<(*const Node, Allowed)>,
 }
 
 impl Checker<'_> {

@@ -19,6 +19,9 @@ const MAX_FAULTS: usize = 100;
 impl Checker<'_> {
     /// Parses the expressions inside a string.
     pub(super) fn template(&mut self, node: &Arc<Node>, allowed: Allowed) {
+        if !self.is_new(node, allowed) {
+            return;
+        }
         let text = node.text().unwrap_or_default();
         if allowed.is_empty() {
             let at = text.find("${{").unwrap_or(0);
@@ -63,6 +66,9 @@ impl Checker<'_> {
             let message = format!("expected a condition, found {}", node.describe());
             return self.report(Diagnostic::error("wrong-type", node.span, message));
         };
+        if !self.is_new(node, allowed) {
+            return;
+        }
         match condition::effective(text) {
             Ok(parsed) => {
                 self.names(parsed.exprs.iter(), node, allowed);
@@ -89,6 +95,12 @@ impl Checker<'_> {
             let found = Diagnostic::error("expression", span, error.message.clone());
             self.report(found.maybe_help(error.help.clone()));
         }
+    }
+
+    /// Whether a scalar has not been read yet at a place like this one. Aliases bring the same node
+    /// to many places, and reading it costs what its text costs.
+    fn is_new(&mut self, node: &Arc<Node>, allowed: Allowed) -> bool {
+        self.read.insert((Arc::as_ptr(node), allowed))
     }
 
     pub(super) fn keep(&mut self, node: &Arc<Node>, kind: FoundKind, allowed: Allowed) {

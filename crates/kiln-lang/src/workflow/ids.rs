@@ -1,6 +1,6 @@
 //! Ids of jobs and steps: which are allowed, and which are made up for steps that have none.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// GitHub's limit on the length of an id, exclusive.
 const MAX_LENGTH: usize = 100;
@@ -29,27 +29,29 @@ fn is_id_char(char: char) -> bool {
 #[derive(Debug, Default)]
 pub struct Generator {
     taken: HashSet<String>,
+    /// The number to try next for each stem, so that a thousand steps do not count from one each.
+    counts: HashMap<String, usize>,
 }
 
 impl Generator {
     /// With the ids that are already given.
     pub fn new(taken: impl IntoIterator<Item = String>) -> Self {
-        Self { taken: taken.into_iter().collect() }
+        Self { taken: taken.into_iter().collect(), counts: HashMap::new() }
     }
 
     /// The next free id for a step that does `what`: `run`, or the name of an action.
     pub fn next(&mut self, what: &str) -> String {
         let legal = |char: char| if is_id_char(char) { char } else { '_' };
         let base: String = "__".chars().chain(what.chars().map(legal)).collect();
-        let mut count = 1;
+        let count = self.counts.entry(base.clone()).or_insert(1);
         loop {
-            let suffix = if count == 1 { String::new() } else { format!("_{count}") };
+            let suffix = if *count == 1 { String::new() } else { format!("_{count}") };
             let kept = base.len().min(MAX_LENGTH - suffix.len());
             let id = format!("{}{suffix}", &base[..kept]);
+            *count += 1;
             if self.taken.insert(id.clone()) {
                 return id;
             }
-            count += 1;
         }
     }
 }

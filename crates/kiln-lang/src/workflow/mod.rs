@@ -42,6 +42,18 @@ impl FileKind {
         }
     }
 
+    /// By its path, or by what it says when the path tells nothing: `runs` and no `jobs` is an
+    /// action, whatever the file is called.
+    pub fn of(path: &str, text: &str) -> Self {
+        let by_path = Self::of_path(path);
+        let has = |key: &str| text.lines().any(|line| line.starts_with(key));
+        let in_place = path.replace('\\', "/").contains(".github/workflows/");
+        if by_path == Self::Workflow && !in_place && has("runs:") && !has("jobs:") && !has("on:") {
+            return Self::Action;
+        }
+        by_path
+    }
+
     fn table(self) -> &'static Def {
         match self {
             Self::Workflow => &schema::WORKFLOW,

@@ -15,7 +15,7 @@ use kiln_core::value::{Object, Value};
 
 use crate::source::Span;
 
-pub use reader::{MAX_DEPTH, MAX_FILE_BYTES, MAX_NODES, read};
+pub use reader::{MAX_DEPTH, MAX_FILE_BYTES, MAX_NODES, MAX_TEXT_BYTES, read};
 
 /// One node of the tree.
 #[derive(Debug, Clone)]

@@ -20,6 +20,9 @@ pub const MAX_FILE_BYTES: usize = 384 * 1024;
 pub const MAX_DEPTH: usize = 100;
 /// How many nodes a document may have once every alias is expanded.
 pub const MAX_NODES: usize = 100_000;
+/// How many bytes of text a document may have once every alias is expanded: later stages read the
+/// text of every place.
+pub const MAX_TEXT_BYTES: usize = 4 * 1024 * 1024;
 
 /// Reads one document. Without a root there is at least one error.
 pub fn read(file: FileId, sources: &SourceMap) -> (Option<Arc<Node>>, Vec<Diagnostic>) {
@@ -54,15 +57,27 @@ struct Builder<'t> {
     /// Byte offset of each character, when the two differ.
     bytes: Option<Vec<usize>>,
     anchors: HashMap<usize, Anchored>,
-    /// Nodes so far, aliases counted with all they stand for.
-    nodes: usize,
+    /// Nodes and bytes of text so far, aliases counted with all they stand for.
+    weight: Weight,
     diagnostics: Vec<Diagnostic>,
 }
 
-/// A node that an alias may name, and how many nodes it stands for.
+/// A node that an alias may name, and how much it stands for.
 struct Anchored {
     node: Arc<Node>,
-    weight: usize,
+    weight: Weight,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Weight {
+    nodes: usize,
+    bytes: usize,
+}
+
+impl Weight {
+    fn since(self, before: Weight) -> Weight {
+        Weight { nodes: self.nodes - before.nodes, bytes: self.bytes - before.bytes }
+    }
 }
 
 /// A collection that is still open.
@@ -71,7 +86,7 @@ struct Open {
     /// Where the last thing in it ends.
     end: Span,
     anchor: usize,
-    nodes_before: usize,
+    before: Weight,
     content: Content,
 }
 
@@ -83,7 +98,14 @@ enum Content {
 impl<'t> Builder<'t> {
     fn new(file: FileId, text: &'t str) -> Self {
         let bytes = (!text.is_ascii()).then(|| text.char_indices().map(|(at, _)| at).collect());
-        Self { file, text, bytes, anchors: HashMap::new(), nodes: 0, diagnostics: Vec::new() }
+        Self {
+            file,
+            text,
+            bytes,
+            anchors: HashMap::new(),
+            weight: Weight::default(),
+            diagnostics: Vec::new(),
+        }
     }
 
     fn byte(&self, index: usize) -> usize {
@@ -165,9 +187,9 @@ impl<'t> Builder<'t> {
         if let Some(tag) = tag.filter(|tag| core_tag(tag).is_none()) {
             self.diagnostics.push(unknown_tag(&tag, "", start));
         }
-        let nodes_before = self.nodes;
-        self.count(1, start)?;
-        open.push(Open { start, end: start, anchor, nodes_before, content });
+        let before = self.weight;
+        self.count(Weight { nodes: 1, bytes: 0 }, start)?;
+        open.push(Open { start, end: start, anchor, before, content });
         Ok(())
     }
 
@@ -182,7 +204,7 @@ impl<'t> Builder<'t> {
             }
         };
         let node = Arc::new(Node { span: closed.start.to(end), kind });
-        self.remember(closed.anchor, &node, self.nodes - closed.nodes_before);
+        self.remember(closed.anchor, &node, self.weight.since(closed.before));
         node
     }
 
@@ -210,7 +232,8 @@ impl<'t> Builder<'t> {
         tag: Option<&Tag>,
         span: Span,
     ) -> Result<Arc<Node>, Fatal> {
-        self.count(1, span)?;
+        let weight = Weight { nodes: 1, bytes: text.len() };
+        self.count(weight, span)?;
         let style = match style {
             ScalarStyle::Plain => Style::Plain,
             ScalarStyle::SingleQuoted => Style::SingleQuoted,
@@ -230,7 +253,7 @@ impl<'t> Builder<'t> {
         let span = trim_end(span, self.text);
         let scalar = Scalar { text: text.into(), style, value };
         let node = Arc::new(Node { span, kind: Kind::Scalar(scalar) });
-        self.remember(anchor, &node, 1);
+        self.remember(anchor, &node, weight);
         Ok(node)
     }
 
@@ -245,19 +268,23 @@ impl<'t> Builder<'t> {
         Ok(node)
     }
 
-    fn remember(&mut self, anchor: usize, node: &Arc<Node>, weight: usize) {
+    fn remember(&mut self, anchor: usize, node: &Arc<Node>, weight: Weight) {
         if anchor != 0 {
             self.anchors.insert(anchor, Anchored { node: node.clone(), weight });
         }
     }
 
-    fn count(&mut self, weight: usize, span: Span) -> Result<(), Fatal> {
-        self.nodes = self.nodes.saturating_add(weight);
-        if self.nodes <= MAX_NODES {
+    fn count(&mut self, weight: Weight, span: Span) -> Result<(), Fatal> {
+        self.weight.nodes = self.weight.nodes.saturating_add(weight.nodes);
+        self.weight.bytes = self.weight.bytes.saturating_add(weight.bytes);
+        let message = if self.weight.nodes > MAX_NODES {
+            format!("the document has more than {MAX_NODES} nodes once aliases are expanded")
+        } else if self.weight.bytes > MAX_TEXT_BYTES {
+            let limit = MAX_TEXT_BYTES / (1024 * 1024);
+            format!("the document has more than {limit} MiB of text once aliases are expanded")
+        } else {
             return Ok(());
-        }
-        let message =
-            format!("the document has more than {MAX_NODES} nodes once aliases are expanded");
+        };
         Err(Box::new(
             Diagnostic::error("too-many-nodes", span, message)
                 .help("aliases that name values full of further aliases multiply"),

@@ -205,3 +205,29 @@ fn many_faults_in_one_text_are_answered_soon() {
     let lines = format!("    env:\n      A: |\n{}", "        ${{ x.y }} ${{ z }}\n".repeat(120));
     assert!(!read_soon(&workflow(&lines)).diagnostics.is_empty());
 }
+
+#[test]
+fn long_texts_behind_many_aliases_are_refused() {
+    let script = many(2_000, |line| format!("          echo {line}\n"));
+    let steps = many(4_000, |_| "      - run: *script\n".to_owned());
+    let text = format!(
+        "on: push\njobs:\n  a:\n    runs-on: x\n    steps:\n      - run: &script |\n{script}{steps}"
+    );
+    check(
+        &text,
+        "too-many-nodes",
+        "the document has more than 4 MiB of text once aliases are expanded",
+    );
+}
+
+#[test]
+fn thousands_of_steps_without_ids_are_compiled_soon() {
+    use kiln_lang::compile::{NoLibrary, compile};
+    let steps = many(20_000, |_| "    - run: x\n".to_owned());
+    let text = format!("on: push\njobs:\n  a:\n    runs-on: x\n    steps:\n{steps}");
+    let start = Instant::now();
+    let compiled =
+        compile(&mut kiln_lang::source::SourceMap::new(), "a.yml", &text, &NoLibrary, None);
+    assert!(compiled.plan.is_some(), "{:?}", compiled.diagnostics.first());
+    assert!(start.elapsed() < SOON, "compiling took {:?}", start.elapsed());
+}
