@@ -1,0 +1,23 @@
+//! One job: its steps, what they say and what they leave behind.
+
+mod actions;
+pub mod annotations;
+pub mod commands;
+mod contexts;
+mod driver;
+pub mod environment;
+pub mod file_commands;
+mod files;
+mod frame;
+pub mod mask;
+pub mod matcher;
+mod output;
+mod post;
+mod script;
+pub mod shell;
+mod task;
+mod variables;
+
+pub use annotations::Annotation;
+pub use driver::{Host, run};
+pub use task::{Contexts, Places, Report, Reporter, StepEnd, Task};

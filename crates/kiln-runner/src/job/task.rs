@@ -1,0 +1,90 @@
+//! What a job is given, and what it gives back.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use kiln_core::plan::{self, Plan, StepsJob};
+use kiln_core::run::Conclusion;
+use kiln_core::value::Object;
+
+use super::annotations::Annotation;
+
+/// One leg of a job, ready to run.
+#[derive(Debug, Clone)]
+pub struct Task {
+    pub plan: Arc<Plan>,
+    pub workflow: plan::WorkflowIndex,
+    pub job: plan::JobIndex,
+    /// The name people see.
+    pub name: String,
+    pub contexts: Contexts,
+    pub secrets: Vec<(String, String)>,
+    pub places: Places,
+}
+
+impl Task {
+    pub fn workflow(&self) -> &plan::Workflow {
+        &self.plan.workflows[self.workflow]
+    }
+
+    pub fn job(&self) -> &plan::Job {
+        &self.workflow().jobs[self.job]
+    }
+
+    /// The steps of the job; a job that calls a workflow is never given to a runner.
+    pub fn steps(&self) -> Option<&StepsJob> {
+        match &self.job().kind {
+            plan::JobKind::Steps(steps) => Some(steps),
+            plan::JobKind::Call(_) => None,
+        }
+    }
+}
+
+/// The contexts that do not change while the job runs.
+#[derive(Debug, Clone, Default)]
+pub struct Contexts {
+    pub github: Object,
+    pub vars: Object,
+    pub inputs: Object,
+    pub needs: Object,
+    pub matrix: Object,
+    pub strategy: Object,
+}
+
+/// Where the job finds and leaves its files.
+#[derive(Debug, Clone)]
+pub struct Places {
+    pub workspace: PathBuf,
+    /// Emptied with the job.
+    pub temp: PathBuf,
+    /// Tools that setup actions keep between jobs.
+    pub tool_cache: PathBuf,
+    /// Actions that were fetched, by commit.
+    pub actions: PathBuf,
+}
+
+/// How a job ended.
+#[derive(Debug, Clone)]
+pub struct Report {
+    pub conclusion: Conclusion,
+    pub outputs: Vec<(String, String)>,
+}
+
+/// How a step ended: before and after `continue-on-error`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StepEnd {
+    pub outcome: Conclusion,
+    pub conclusion: Conclusion,
+}
+
+/// Hears what happens in a job, as it happens.
+pub trait Reporter {
+    fn step_started(&mut self, step: usize, name: &str);
+    /// A line of the log, without its line break and with secrets masked.
+    fn line(&mut self, step: usize, line: &[u8]);
+    fn step_finished(&mut self, step: usize, end: StepEnd);
+    fn annotation(&mut self, step: usize, annotation: &Annotation);
+    fn summary(&mut self, step: usize, markdown: &str);
+    /// A good moment to write out what was buffered.
+    fn flush(&mut self) {}
+}

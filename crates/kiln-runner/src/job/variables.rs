@@ -1,0 +1,117 @@
+//! The runner's own variables and contexts.
+
+use kiln_core::plan::{StepKind, Template, UseTarget};
+use kiln_core::value::{Object, Value};
+use kiln_lang::expr::coerce::to_text;
+
+use super::environment::Variables;
+use super::files::CommandFiles;
+use super::frame::Frame;
+use super::task::{Places, Task};
+
+/// Properties of the `github` context that are not variables as well.
+const NOT_VARIABLES: [&str; 3] = ["event", "token", "workspace"];
+
+/// What every process of a step finds in its environment and cannot change.
+pub(super) struct Protected<'a> {
+    pub(super) task: &'a Task,
+    pub(super) frame: &'a Frame,
+    pub(super) github: &'a Object,
+    pub(super) files: &'a CommandFiles,
+}
+
+impl Protected<'_> {
+    pub(super) fn variables(&self) -> Variables {
+        let mut all = Variables::default();
+        for (name, value) in self.github.iter().filter(|(name, _)| !NOT_VARIABLES.contains(name)) {
+            all.insert(format!("GITHUB_{}", name.to_uppercase()), to_text(value).into_owned());
+        }
+        let places = &self.task.places;
+        let path = |path: &std::path::Path| path.to_string_lossy().into_owned();
+        let own = [
+            ("GITHUB_WORKSPACE", path(&places.workspace)),
+            ("GITHUB_ENV", path(&self.files.env)),
+            ("GITHUB_OUTPUT", path(&self.files.output)),
+            ("GITHUB_PATH", path(&self.files.path)),
+            ("GITHUB_STATE", path(&self.files.state)),
+            ("GITHUB_STEP_SUMMARY", path(&self.files.summary)),
+            ("RUNNER_TEMP", path(&places.temp)),
+            ("RUNNER_TOOL_CACHE", path(&places.tool_cache)),
+            ("RUNNER_OS", "Linux".to_owned()),
+            ("RUNNER_ARCH", arch().to_owned()),
+            ("RUNNER_NAME", "kiln".to_owned()),
+            ("RUNNER_ENVIRONMENT", "self-hosted".to_owned()),
+        ];
+        all.extend(own.map(|(name, value)| (name.to_owned(), value)));
+        if let Some(action) = &self.frame.action {
+            all.insert("GITHUB_ACTION_PATH".to_owned(), path(&action.path));
+            all.insert("GITHUB_ACTION_REPOSITORY".to_owned(), action.repository.clone());
+            all.insert("GITHUB_ACTION_REF".to_owned(), action.reference.clone());
+        }
+        all
+    }
+}
+
+/// Whether the runner itself sets a variable, so that no step may.
+pub(super) fn is_protected(name: &str, task: &Task) -> bool {
+    const OWN: [&str; 7] =
+        ["WORKSPACE", "ENV", "OUTPUT", "PATH", "STATE", "STEP_SUMMARY", "ACTIONS"];
+    if let Some(rest) = name.strip_prefix("GITHUB_") {
+        let known = task.contexts.github.get(rest).is_some()
+            && !NOT_VARIABLES.contains(&rest.to_lowercase().as_str());
+        return known || OWN.contains(&rest);
+    }
+    name.starts_with("RUNNER_")
+}
+
+fn arch() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "X64",
+        "aarch64" => "ARM64",
+        "arm" => "ARM",
+        "x86" => "X86",
+        other => other,
+    }
+}
+
+/// The `runner` context.
+pub(super) fn runner(places: &Places) -> Value {
+    let runner: Object = [
+        ("os", Value::from("Linux")),
+        ("arch", Value::from(arch())),
+        ("name", Value::from("kiln")),
+        ("environment", Value::from("self-hosted")),
+        ("temp", Value::from(&*places.temp.to_string_lossy())),
+        ("tool_cache", Value::from(&*places.tool_cache.to_string_lossy())),
+        ("workspace", Value::from(&*places.workspace.to_string_lossy())),
+    ]
+    .into_iter()
+    .collect();
+    Value::object(runner)
+}
+
+/// The name of a step that has none.
+pub(super) fn default_name(
+    kind: &StepKind,
+    text: impl Fn(&Template) -> Result<String, String>,
+) -> String {
+    match kind {
+        StepKind::Run(run) => {
+            let script = text(&run.script).unwrap_or_default();
+            format!("Run {}", script.trim().lines().next().unwrap_or_default())
+        }
+        StepKind::Use(used) => match &used.target {
+            UseTarget::Local(path) => format!("Run ./{path}"),
+            UseTarget::SameRepository(path) => format!("Run $/{path}"),
+            UseTarget::Docker(image) => format!("Run docker://{image}"),
+            UseTarget::Repository { owner, repository, path, reference } => {
+                let slash = if path.is_empty() { "" } else { "/" };
+                format!("Run {owner}/{repository}{slash}{path}@{reference}")
+            }
+        },
+        StepKind::Wait(_) => "Wait".to_owned(),
+        StepKind::WaitAll => "Wait for all".to_owned(),
+        StepKind::Cancel(step) => format!("Cancel {step}"),
+        StepKind::Parallel(_) => "Parallel group".to_owned(),
+    }
+}

@@ -1,0 +1,9 @@
+//! Runs jobs: processes and their whole trees, steps, actions, and `kiln run`.
+
+pub mod action;
+pub mod files;
+pub mod git;
+pub mod job;
+pub mod local;
+pub mod process;
+pub mod workspace;

@@ -1,0 +1,147 @@
+//! Stopping a running process from any other thread.
+
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::event::{EventfdFlags, eventfd};
+
+/// A handle by which everything that runs under it can be stopped; its clones are the same handle.
+///
+/// Controls form a tree like what they control: a run, its jobs, their steps. What reaches one reaches
+/// all its children. A request stays: a process that is started later under a cancelled control is
+/// stopped at once, so that none slips through. What must run all the same, such as a step with
+/// `always()`, runs under [`Control::despite_cancel`].
+#[derive(Clone, Debug)]
+pub struct Control {
+    own: Arc<Switches>,
+    /// All switches that count: those above, then its own.
+    heeded: Vec<Heeded>,
+}
+
+#[derive(Debug)]
+struct Switches {
+    cancel: Switch,
+    kill: Switch,
+}
+
+#[derive(Clone, Debug)]
+struct Heeded {
+    switches: Arc<Switches>,
+    cancel: bool,
+}
+
+impl Control {
+    pub fn new() -> io::Result<Self> {
+        Self::below(Vec::new())
+    }
+
+    /// A control for a part: it can be stopped alone, and is stopped with this one.
+    pub fn child(&self) -> io::Result<Self> {
+        Self::below(self.heeded.clone())
+    }
+
+    /// The same control for what runs although it was cancelled; it still obeys [`Control::kill`].
+    #[must_use]
+    pub fn despite_cancel(&self) -> Self {
+        let mut control = self.clone();
+        for heeded in &mut control.heeded {
+            heeded.cancel = false;
+        }
+        control
+    }
+
+    /// Asks to end: SIGINT, later SIGTERM, at last SIGKILL, as [`Ladder`](super::Ladder) says.
+    pub fn cancel(&self) {
+        self.own.cancel.turn_on();
+    }
+
+    /// Ends the whole tree now.
+    pub fn kill(&self) {
+        self.own.kill.turn_on();
+    }
+
+    pub fn is_cancelled(&self) -> bool {
+        let cancelled = |heeded: &Heeded| heeded.cancel && heeded.switches.cancel.is_on();
+        self.is_killed() || self.heeded.iter().any(cancelled)
+    }
+
+    pub fn is_killed(&self) -> bool {
+        let killed = |heeded: &Heeded| heeded.switches.kill.is_on();
+        self.heeded.iter().any(killed)
+    }
+
+    /// What becomes readable on [`Control::cancel`].
+    pub(super) fn cancels(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let heeded = self.heeded.iter().filter(|heeded| heeded.cancel);
+        heeded.map(|heeded| heeded.switches.cancel.event.as_fd())
+    }
+
+    /// What becomes readable on [`Control::kill`].
+    pub(super) fn kills(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let heeded = self.heeded.iter();
+        heeded.map(|heeded| heeded.switches.kill.event.as_fd())
+    }
+
+    fn below(mut heeded: Vec<Heeded>) -> io::Result<Self> {
+        let own = Arc::new(Switches { cancel: Switch::new()?, kill: Switch::new()? });
+        heeded.push(Heeded { switches: Arc::clone(&own), cancel: true });
+        Ok(Self { own, heeded })
+    }
+}
+
+/// A flag that can be waited for. Nobody reads the event, so it stays readable for all.
+#[derive(Debug)]
+struct Switch {
+    on: AtomicBool,
+    event: OwnedFd,
+}
+
+impl Switch {
+    fn new() -> io::Result<Self> {
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let on = AtomicBool::new(false);
+        Ok(Self { on, event })
+    }
+
+    fn turn_on(&self) {
+        if !self.on.swap(true, Ordering::SeqCst) {
+            let written = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
+            debug_assert!(written.is_ok(), "an event counter takes a first 1");
+        }
+    }
+
+    fn is_on(&self) -> bool {
+        self.on.load(Ordering::SeqCst)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Control;
+
+    #[test]
+    fn a_cancel_reaches_the_parts_but_not_the_whole() {
+        let whole = Control::new().unwrap();
+        let part = whole.child().unwrap();
+        let sibling = whole.child().unwrap();
+        part.cancel();
+        assert!(part.is_cancelled() && !whole.is_cancelled() && !sibling.is_cancelled());
+        whole.cancel();
+        assert!(sibling.is_cancelled() && !sibling.is_killed());
+    }
+
+    #[test]
+    fn what_runs_despite_a_cancel_obeys_a_kill_and_its_own_cancel() {
+        let job = Control::new().unwrap();
+        job.cancel();
+        let cleanup = job.despite_cancel();
+        let step = cleanup.child().unwrap();
+        assert!(!cleanup.is_cancelled() && !step.is_cancelled());
+        step.cancel();
+        assert!(step.is_cancelled() && !cleanup.is_cancelled());
+        job.kill();
+        assert!(cleanup.is_killed() && cleanup.is_cancelled() && step.is_killed());
+    }
+}
