@@ -31,12 +31,94 @@ pub fn command() -> clap::Command {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Run(RunArgs),
     Lint(LintArgs),
     Eval(EvalArgs),
     Plan(PlanArgs),
     Graph(GraphArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
+    /// Ends the processes of a run whose kiln is gone
+    #[command(name = "__guard", hide = true)]
+    Guard {
+        token: String,
+    },
+}
+
+/// Run workflows of this repository on this machine
+///
+/// Runs the jobs of the workflows that an event would start, each in a clean copy of the commit,
+/// without a server and without Docker. Logs are kept.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  kiln run                                    what a push would run
+  kiln run --workflow ci.yml --job test       one job and what it needs
+  kiln run --event pull_request --dirty       the working tree, as a pull request
+  kiln run --secret TOKEN --var MODE=fast     a secret from the environment, a variable
+
+Exit codes:
+  0    all jobs succeeded or were skipped
+  1    a job failed
+  2    wrong usage, or a workflow that is not valid
+  130  cancelled")]
+pub(crate) struct RunArgs {
+    /// A workflow file, or a directory with workflows; may be given more than once
+    #[arg(long, short, value_name = "PATH")]
+    pub(crate) workflow: Vec<PathBuf>,
+
+    /// The event to answer
+    #[arg(long, value_name = "EVENT", default_value = "push")]
+    pub(crate) event: String,
+
+    /// The payload of the event, a JSON object
+    #[arg(long, value_name = "FILE")]
+    pub(crate) event_file: Option<PathBuf>,
+
+    /// Run this job and what it needs
+    #[arg(long, short, value_name = "JOB")]
+    pub(crate) job: Option<String>,
+
+    /// Run only the legs of matrices that have this value
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) matrix: Vec<String>,
+
+    /// An input of a dispatched workflow
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) input: Vec<String>,
+
+    /// A variable of the `vars` context
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) var: Vec<String>,
+
+    /// A secret; without a value it is taken from the environment
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    pub(crate) secret: Vec<String>,
+
+    /// A file with a secret on each line, `NAME=VALUE`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) secret_file: Option<PathBuf>,
+
+    /// Where actions come from: a directory with `owner/repository`, or an address with `{owner}`
+    /// and `{repository}` in it; `KILN_ACTIONS` by default
+    #[arg(long, value_name = "MIRROR")]
+    pub(crate) actions: Option<String>,
+
+    /// How many jobs run at once; one for each core by default
+    #[arg(long, value_name = "N")]
+    pub(crate) jobs: Option<usize>,
+
+    /// Run the files of the working tree instead of those of the commit
+    #[arg(long)]
+    pub(crate) dirty: bool,
+
+    /// Only show what would run
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    /// Print one JSON object for each thing that happens
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

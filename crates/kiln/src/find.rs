@@ -159,6 +159,9 @@ fn below(directory: &Path, typed: &Path, found: &mut Found) -> Result<()> {
     let root = repository_of(directory).unwrap_or(directory);
     let mut files = workflows(directory);
     files.append(&mut yaml_files(&directory.join(".kiln/workflows")));
+    if directory.file_name() == Some(OsStr::new(".kiln")) {
+        files.append(&mut yaml_files(&directory.join("workflows")));
+    }
     let mut search = Search::default();
     search.actions(directory, 0);
     files.append(&mut search.found);

@@ -16,7 +16,7 @@ use kiln_lang::trigger::{self, ChangedFiles, Commits, GitRef, Rule, WorkflowRun}
 use kiln_lang::workflow::uses::CallTarget;
 use kiln_lang::workflow::{self, FileKind};
 
-use crate::workspace::Workspace;
+use kiln_runner::files::Tree;
 
 /// Everything read for one invocation of the language: the file asked for and those it led to.
 #[derive(Debug, Default)]
@@ -68,7 +68,7 @@ pub(crate) fn check_file(
     text: &str,
     options: &CheckOptions<'_>,
 ) -> Vec<Diagnostic> {
-    let kind = FileKind::of_path(path);
+    let kind = FileKind::of(path, text);
     let (document, mut diagnostics) = if kind == FileKind::Workflow {
         let library = Repository(options.files);
         let compiled = compile::compile(sources, path, text, &library, None);
@@ -77,7 +77,7 @@ pub(crate) fn check_file(
         let file = sources.add(path, text);
         let (document, mut diagnostics) = workflow::read(file, kind, sources);
         if kind == FileKind::Companion {
-            diagnostics.extend(orphan(file, path, options.files));
+            diagnostics.extend(with_workflow(sources, file, path, options.files));
         }
         (document, diagnostics)
     };
@@ -87,14 +87,22 @@ pub(crate) fn check_file(
     diagnostics
 }
 
-/// A companion whose workflow is gone does nothing, which nobody wants.
-fn orphan(file: FileId, path: &str, files: Files<'_>) -> Option<Diagnostic> {
+/// What a companion does to its workflow. One whose workflow is gone does nothing, which nobody wants.
+fn with_workflow(
+    sources: &mut SourceMap,
+    file: FileId,
+    path: &str,
+    files: Files<'_>,
+) -> Vec<Diagnostic> {
     let workflow = path.replacen(".kiln/workflows/", ".github/workflows/", 1);
-    files(&workflow).is_none().then(|| {
+    let Some(text) = files(&workflow) else {
         let message = format!("there is no workflow `{workflow}` that this file could add to");
-        Diagnostic::error("missing-file", Span::new(file, 0, 0), message)
-            .help("a companion has the file name of its workflow")
-    })
+        let found = Diagnostic::error("missing-file", Span::new(file, 0, 0), message);
+        return vec![found.help("a companion has the file name of its workflow")];
+    };
+    let compiled = compile::compile(sources, &workflow, &text, &Repository(files), None);
+    let own = compiled.diagnostics.into_iter();
+    own.filter(|found| sources.file(found.span.file).name() == path).collect()
 }
 
 /// One event that starts a workflow, for people to read.
@@ -185,11 +193,53 @@ impl Triggers {
         self.0.iter().map(Trigger::of).collect()
     }
 
+    /// Whether the event starts the workflow. What the caller did not say is assumed, and named in the
+    /// reason.
     pub(crate) fn decide(&self, event: &Event) -> Decision {
-        match trigger::matches(&self.0, &happened(event)) {
-            trigger::Decision::Run => Decision::Run(format!("`{}` starts it", event.name)),
-            trigger::Decision::Skip(reason) => Decision::Skip(reason.to_string()),
+        let (happened, assumed) = self.assume(event);
+        let assumed = if assumed.is_empty() {
+            String::new()
+        } else {
+            format!(" (assuming {})", assumed.join(", "))
+        };
+        match trigger::matches(&self.0, &happened) {
+            trigger::Decision::Run => Decision::Run(format!("`{}` starts it{assumed}", event.name)),
+            trigger::Decision::Skip(reason) => Decision::Skip(format!("{reason}{assumed}")),
         }
+    }
+
+    /// Fills in what only a payload would tell: an activity type, the schedule, the workflow, a ref.
+    fn assume(&self, event: &Event) -> (trigger::Event, Vec<String>) {
+        let mut happened = happened(event);
+        let mut assumed = Vec::new();
+        let Some(own) = self.0.iter().find(|trigger| trigger.event == event.name) else {
+            return (happened, assumed);
+        };
+        let defaults = trigger::event(&event.name).map_or(&[][..], |spec| spec.types_by_default());
+        let first =
+            own.types.first().cloned().or_else(|| defaults.first().map(|kind| (*kind).to_owned()));
+        if let (None, Some(kind)) = (&happened.action, first) {
+            assumed.push(format!("the activity type `{kind}`"));
+            happened.action = Some(kind);
+        }
+        if let (None, Some(schedule)) = (&happened.schedule, own.schedules.first()) {
+            assumed.push(format!("the schedule `{}`", schedule.cron));
+            happened.schedule = Some(schedule.cron.clone());
+        }
+        if let (None, Some(workflow)) = (&happened.workflow_run, own.workflows.first()) {
+            assumed.push(format!("a run of `{workflow}`"));
+            happened.workflow_run =
+                Some(WorkflowRun { workflow: workflow.clone(), branch: Some("main".to_owned()) });
+        }
+        let filtered = own.branches.is_some() || own.tags.is_some();
+        if event.reference.is_none() && filtered && happened.base_ref.is_none() {
+            assumed.push("the branch `main`".to_owned());
+            happened.base_ref = Some("main".to_owned());
+        }
+        if own.paths.is_some() && event.changed.is_none() {
+            assumed.push("that the path filter lets it through".to_owned());
+        }
+        (happened, assumed)
     }
 }
 
@@ -203,8 +253,12 @@ fn happened(event: &Event) -> trigger::Event {
         }
         value.as_str().map(str::to_owned)
     };
+    let deleted = matches!(event.payload.get("deleted"), Some(Value::Bool(true)));
     let commits = match (text(&["before"]), text(&["after"])) {
         (Some(before), Some(after)) => Commits::Push { before, after, oldest: None },
+        _ if deleted => {
+            Commits::Push { before: "1".repeat(40), after: "0".repeat(40), oldest: None }
+        }
         _ => Commits::None,
     };
     let typed = event.reference.clone();
@@ -282,8 +336,8 @@ impl Env for Here<'_> {
     }
 
     fn hash_files(&self, patterns: &[String]) -> Result<String, String> {
-        let workspace = Workspace::here()?;
-        hash_files::hash_files(&workspace, patterns, workspace.places())
+        let tree = Tree::at(std::path::Path::new("."))?;
+        hash_files::hash_files(&tree, patterns, tree.places())
     }
 
     fn memory(&self) -> usize {

@@ -14,7 +14,6 @@ mod read;
 mod reference;
 #[cfg(test)]
 mod testing;
-mod workspace;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -32,10 +31,16 @@ pub use crate::reference::cli_reference;
 pub(crate) enum Outcome {
     Clean,
     Errors,
+    /// What was asked for cannot be done, and why has been said.
+    Trouble,
+    Cancelled,
 }
 
 /// The exit code when kiln could not do what was asked.
 const TROUBLE: u8 = 2;
+
+/// The exit code of a run that was cancelled, as shells have it for an interrupt.
+const CANCELLED: u8 = 130;
 
 /// Runs one invocation; `args` starts with the name of the program.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -51,6 +56,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match dispatch(&cli.command, &mut console) {
         Ok(Outcome::Clean) => ExitCode::SUCCESS,
         Ok(Outcome::Errors) => ExitCode::FAILURE,
+        Ok(Outcome::Trouble) => TROUBLE.into(),
+        Ok(Outcome::Cancelled) => CANCELLED.into(),
         Err(error) => {
             console.error(&error);
             TROUBLE.into()
@@ -60,6 +67,11 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn dispatch(command: &Command, console: &mut Console) -> anyhow::Result<Outcome> {
     match command {
+        Command::Run(args) => cmd::run::run(args, console),
+        Command::Guard { token } => {
+            kiln_runner::process::guard_main(token)?;
+            Ok(Outcome::Clean)
+        }
         Command::Lint(args) => cmd::lint::run(args, console),
         Command::Eval(args) => cmd::eval::run(args, console),
         Command::Plan(args) => cmd::plan::run(args, console),

@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn the_reference_names_every_command_and_option() {
         let page = cli_reference();
-        for command in crate::cli::command().get_subcommands() {
+        for command in visible(&crate::cli::command()) {
             assert!(page.contains(&format!("## kiln {}", command.get_name())), "{page}");
             for option in options(command) {
                 let long = option.get_long().unwrap();

@@ -8,7 +8,7 @@ use kiln_lang::diag::{self, Severity};
 
 use crate::find::Target;
 use crate::lang::{self, Read, Triggers};
-use crate::output::{Checked, Console, findings, human};
+use crate::output::{Checked, Console, Finding, findings, human};
 use crate::read;
 
 /// A workflow without errors.
@@ -32,8 +32,14 @@ pub(crate) fn compile(path: &Path, console: &mut Console) -> Result<Option<Compi
         Some(plan) if !refused => Ok(Some(Compiled { plan, triggers: compiled.triggers })),
         _ => {
             let checked = [Checked { target, read }];
-            console.eprint(&human::render(&findings(&checked, true)));
+            console.eprint(&human::render(&errors_of(&checked)));
             Ok(None)
         }
     }
+}
+
+fn errors_of(checked: &[Checked]) -> Vec<Finding<'_>> {
+    let mut findings = findings(checked);
+    findings.retain(|found| found.diagnostic.severity == Severity::Error);
+    findings
 }

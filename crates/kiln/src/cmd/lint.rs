@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use anyhow::{Result, bail};
-use kiln_lang::diag::{self, Diagnostic, Severity};
+use kiln_lang::diag::{self, Severity};
 use kiln_lang::lint;
 use kiln_lang::suggest::closest;
 
@@ -24,11 +24,12 @@ pub(crate) fn run(args: &LintArgs, console: &mut Console) -> Result<Outcome> {
     known_checks(&args.allow)?;
     let found = find::targets(&args.paths)?;
     let checked = check_all(&found.targets, !args.no_checks);
-    let mut findings = findings(&checked, args.quiet);
-    findings.retain(|found| {
-        let Diagnostic { severity, code, .. } = found.diagnostic;
-        *severity == Severity::Error || !args.allow.iter().any(|allowed| allowed == code)
-    });
+    let mut findings = findings(&checked);
+    findings.retain(|found| !args.allow.iter().any(|allowed| allowed == found.diagnostic.code));
+    let refused = findings
+        .iter()
+        .any(|found| args.deny_warnings || found.diagnostic.severity == Severity::Error);
+    findings.retain(|found| !args.quiet || found.diagnostic.severity == Severity::Error);
     match args.format {
         LintFormat::Human => console.print(&human::render(&findings))?,
         LintFormat::Json => console.print_raw(&json::array(&findings))?,
@@ -42,9 +43,6 @@ pub(crate) fn run(args: &LintArgs, console: &mut Console) -> Result<Outcome> {
     if !args.quiet && args.format == LintFormat::Human {
         console.eprint(&human::summary(checked.len(), &findings, started.elapsed()));
     }
-    let refused = findings
-        .iter()
-        .any(|found| args.deny_warnings || found.diagnostic.severity == Severity::Error);
     Ok(if refused { Outcome::Errors } else { Outcome::Clean })
 }
 

@@ -7,3 +7,4 @@ pub(crate) mod graph;
 pub(crate) mod lint;
 pub(crate) mod man;
 pub(crate) mod plan;
+pub(crate) mod run;

@@ -1,13 +1,16 @@
 //! `kiln plan`: what a workflow would run for an event, and why not.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
+use kiln_core::plan::Plan;
 use kiln_core::value::Value;
-use kiln_lang::foresee;
+use kiln_lang::suggest::closest;
+use kiln_lang::{foresee, trigger};
 
 use super::compiled;
 use crate::Outcome;
 use crate::cli::PlanArgs;
-use crate::lang::{self, Event};
+use crate::lang::{self, Event, Triggers};
+use crate::output::plan_json::PlanView;
 use crate::output::{Console, json, plan_human, plan_json};
 use crate::read;
 
@@ -16,18 +19,35 @@ pub(crate) fn run(args: &PlanArgs, console: &mut Console) -> Result<Outcome> {
     let Some(compiled) = compiled::compile(&args.workflow, console)? else {
         return Ok(Outcome::Errors);
     };
-    let decided = event.as_ref().map(|event| (event, compiled.triggers.decide(event)));
-    let mut view = plan_json::view(&compiled.plan, &compiled.triggers.shown(), decided);
-    if let Some(event) = &event {
-        view.foresee(
-            &foresee::jobs(compiled.plan.root(), &lang::known_contexts(event)),
-            &compiled.plan,
-        );
+    let view = view(&compiled.plan, &compiled.triggers, event.as_ref());
+    print(&view, args.json, console)
+}
+
+/// Shows what would run for an event.
+pub(crate) fn show(
+    plan: &Plan,
+    triggers: &Triggers,
+    event: &Event,
+    as_json: bool,
+    console: &mut Console,
+) -> Result<Outcome> {
+    print(&view(plan, triggers, Some(event)), as_json, console)
+}
+
+fn view(plan: &Plan, triggers: &Triggers, event: Option<&Event>) -> PlanView {
+    let decided = event.map(|event| (event, triggers.decide(event)));
+    let mut view = plan_json::view(plan, &triggers.shown(), decided);
+    if let Some(event) = event {
+        view.foresee(&foresee::jobs(plan.root(), &lang::known_contexts(event)), plan);
     }
-    if args.json {
-        console.print_raw(&json::pretty(&view))?;
+    view
+}
+
+fn print(view: &PlanView, as_json: bool, console: &mut Console) -> Result<Outcome> {
+    if as_json {
+        console.print_raw(&json::pretty(view))?;
     } else {
-        console.print(&plan_human::render(&view))?;
+        console.print(&plan_human::render(view))?;
     }
     Ok(Outcome::Clean)
 }
@@ -36,6 +56,7 @@ fn event(args: &PlanArgs) -> Result<Option<Event>> {
     let Some(name) = &args.event else {
         return Ok(None);
     };
+    known_event(name)?;
     let payload =
         args.event_file.as_deref().map(read::json_object).transpose()?.unwrap_or_default();
     let sent = payload.get("ref").and_then(Value::as_str);
@@ -46,6 +67,16 @@ fn event(args: &PlanArgs) -> Result<Option<Event>> {
         changed: (!args.changed.is_empty()).then(|| args.changed.clone()),
         payload,
     }))
+}
+
+/// An event that does not exist would be skipped by every workflow, and nobody would know why.
+pub(crate) fn known_event(name: &str) -> Result<()> {
+    if trigger::event(name).is_some() {
+        return Ok(());
+    }
+    let meant = closest(name, trigger::EVENTS.iter().map(|event| event.name));
+    let meant = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
+    bail!("there is no event `{name}`{meant}")
 }
 
 /// A branch may be named without `refs/heads/`.

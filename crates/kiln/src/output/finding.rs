@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use kiln_lang::diag::{Diagnostic, Severity};
+use kiln_lang::diag::Diagnostic;
 use kiln_lang::source::{Position, SourceMap, Span};
 
 use crate::find::Target;
@@ -59,18 +59,17 @@ impl<'a> Finding<'a> {
 
 /// All findings in order. A reusable workflow is read once for itself and once for each caller;
 /// what is found in it is reported once.
-pub(crate) fn findings(checked: &[Checked], quiet: bool) -> Vec<Finding<'_>> {
+pub(crate) fn findings(checked: &[Checked]) -> Vec<Finding<'_>> {
     let mut seen = HashSet::new();
     let all = checked.iter().flat_map(|checked| {
         let diagnostics = checked.read.diagnostics.iter();
         diagnostics.map(move |diagnostic| Finding { checked, diagnostic })
     });
-    all.filter(|found| !quiet || found.diagnostic.severity == Severity::Error)
-        .filter(|found| {
-            let Diagnostic { span, code, message, .. } = found.diagnostic;
-            seen.insert((found.file(*span), span.start, span.end, *code, message))
-        })
-        .collect()
+    all.filter(|found| {
+        let Diagnostic { span, code, message, .. } = found.diagnostic;
+        seen.insert((found.file(*span), span.start, span.end, *code, message))
+    })
+    .collect()
 }
 
 #[cfg(test)]
@@ -90,19 +89,11 @@ mod tests {
     #[test]
     fn what_two_readings_find_is_reported_once() {
         let all = [found("a.yml"), found("a.yml"), found("b.yml")];
-        let files: Vec<_> = findings(&all, false)
+        let files: Vec<_> = findings(&all)
             .iter()
             .map(|found| (found.file(found.diagnostic.span), found.diagnostic.code))
             .collect();
         let expect = [("a.yml", "a"), ("a.yml", "b"), ("b.yml", "a"), ("b.yml", "b")];
         assert_eq!(files, expect.map(|(file, code)| (file.to_owned(), code)));
-    }
-
-    #[test]
-    fn quiet_leaves_the_errors() {
-        let all = [found("a.yml")];
-        let found = findings(&all, true);
-        assert_eq!(found.len(), 1);
-        assert_eq!(found[0].diagnostic.code, "a");
     }
 }

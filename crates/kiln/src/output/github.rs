@@ -58,7 +58,7 @@ mod tests {
             ]
         })];
         assert_eq!(
-            render(&findings(&checked, false), Path::new("/repo")),
+            render(&findings(&checked), Path::new("/repo")),
             "::error file=dir%2Ca%3Ab/100%25.yml,line=1,endLine=1,col=1,endColumn=3,title=bad-on\
              ::50%25 off::%0D%0Areally%0Ahelp: a, b\n\
              ::warning file=dir%2Ca%3Ab/100%25.yml,line=1,endLine=2,title=long::two lines\n"
@@ -69,7 +69,7 @@ mod tests {
     fn a_file_outside_the_repository_keeps_its_whole_path() {
         let checked =
             [checked("a.yml", "", |file| vec![Diagnostic::error("x", Span::new(file, 0, 0), "m")])];
-        let text = render(&findings(&checked, false), Path::new("/elsewhere"));
+        let text = render(&findings(&checked), Path::new("/elsewhere"));
         assert!(text.contains("file=/repo/a.yml,"), "{text}");
     }
 }

@@ -121,7 +121,7 @@ mod tests {
     use crate::testing::checked;
 
     fn plain(checked: &Checked) -> String {
-        let all = findings(std::slice::from_ref(checked), false);
+        let all = findings(std::slice::from_ref(checked));
         let renderer = Renderer::plain();
         all.iter().map(|found| one(found, &renderer)).collect::<Vec<_>>().join("\n\n")
     }
@@ -217,7 +217,7 @@ error[not-callable]: `./b.yml` cannot be called
                 Diagnostic::warning("c", span, "m"),
             ]
         })];
-        let all = findings(&checked, false);
+        let all = findings(&checked);
         let took = Duration::from_millis(34);
         assert_eq!(summary(12, &all, took), "checked 12 files: 2 errors, 1 warning (0.03 s)\n");
         assert_eq!(summary(1, &all[2..], took), "checked 1 file: 1 warning (0.03 s)\n");

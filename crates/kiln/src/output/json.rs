@@ -77,7 +77,7 @@ mod tests {
                 Diagnostic::warning("empty", Span::new(file, 18, 27), "no jobs"),
             ]
         })];
-        let text = array(&findings(&checked, false));
+        let text = array(&findings(&checked));
         let expect = json!([
             {"file": "ci.yml", "line": 2, "column": 1, "end_line": 2, "end_column": 5, "severity": "error",
              "code": "unknown-key", "message": "unknown key `näme`", "help": "did you mean `name`?"},
@@ -86,7 +86,7 @@ mod tests {
         ]);
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(value, expect);
-        let lines = lines(&findings(&checked, false));
+        let lines = lines(&findings(&checked));
         let parsed: Vec<serde_json::Value> =
             lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(serde_json::Value::Array(parsed), expect);

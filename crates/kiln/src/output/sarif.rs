@@ -130,7 +130,7 @@ mod tests {
                     .related(Span::new(file, 9, 13), "see here"),
             ]
         })];
-        let text = render(&findings(&checked, false), Path::new("/repo"));
+        let text = render(&findings(&checked), Path::new("/repo"));
         let log: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(log["version"], "2.1.0");
         let run = &log["runs"][0];

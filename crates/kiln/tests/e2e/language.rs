@@ -173,3 +173,67 @@ fn checks_can_be_allowed_by_name_and_warnings_denied() {
     let unknown = place.kiln(&["lint", "--allow", "broad-permission"]);
     assert!(unknown.code(2).err.contains("did you mean `broad-permissions`?"), "{unknown:#?}");
 }
+
+#[test]
+fn quiet_hides_warnings_but_does_not_forgive_them() {
+    let place = Place::repository();
+    place.file(".github/workflows/ci.yml", CI);
+    let quiet = place.kiln(&["lint", "-q"]);
+    assert_eq!(quiet.code(0).out, "");
+    place.kiln(&["lint", "-q", "--deny-warnings"]).code(1);
+}
+
+#[test]
+fn an_action_is_known_by_what_it_says_when_its_name_says_nothing() {
+    let place = Place::new();
+    let action = "name: a\ndescription: d\nruns: {using: node20, main: a.js}\n";
+    place.kiln_in("", &["lint", "-"], action).code(0);
+    place.file("my.action.yml", action);
+    place.kiln(&["lint", "my.action.yml"]).code(0);
+}
+
+#[test]
+fn a_companion_linted_alone_is_still_held_to_its_workflow() {
+    let place = Place::repository();
+    place.file(".github/workflows/ci.yml", CI);
+    place.file(".kiln/workflows/ci.yml", "jobs:\n  tset:\n    retry: {max: 2}\n");
+    for path in [".kiln/workflows/ci.yml", ".kiln"] {
+        let answer = place.kiln(&["lint", "--no-checks", "--format", "json", path]);
+        let found = answer.code(1).json();
+        assert_eq!(found.as_array().unwrap().len(), 1, "{found:#}");
+        assert_eq!(found[0]["message"], "the workflow has no job `tset`");
+    }
+}
+
+/// F2
+#[test]
+fn a_plan_assumes_what_only_a_payload_would_tell_and_says_so() {
+    let place = Place::repository();
+    place.file("pr.yml", CI.replace("  push:\n    branches: [main]\n", "  pull_request:\n"));
+    let answer = place.kiln(&["plan", "pr.yml", "--event", "pull_request"]);
+    let out = &answer.code(0).out;
+    assert!(
+        out.contains("runs: `pull_request` starts it (assuming the activity type `opened`)"),
+        "{out}"
+    );
+    let unknown = place.kiln(&["plan", "pr.yml", "--event", "pull_requests"]);
+    assert!(unknown.code(2).err.contains("did you mean `pull_request`?"), "{unknown:#?}");
+}
+
+#[test]
+fn calls_that_multiply_are_refused() {
+    let place = Place::repository();
+    for level in 1..8 {
+        let job = |number: usize| {
+            format!("  j{number}:\n    uses: ./.github/workflows/x{}.yml\n", level + 1)
+        };
+        let jobs: String = (0..10).map(job).collect();
+        place.file(
+            &format!(".github/workflows/x{level}.yml"),
+            format!("on: workflow_call\njobs:\n{jobs}"),
+        );
+    }
+    place.file(".github/workflows/x8.yml", "on: workflow_call\njobs: {j: {runs-on: x}}\n");
+    let answer = place.kiln(&["plan", ".github/workflows/x1.yml"]);
+    assert!(answer.code(1).err.contains("at most 10000 are allowed"), "{answer:#?}");
+}

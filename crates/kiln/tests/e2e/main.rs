@@ -5,6 +5,7 @@ mod eval;
 mod language;
 mod lint;
 mod pages;
+mod run;
 mod usage;
 
 use std::fs;
@@ -68,6 +69,7 @@ impl Place {
             .current_dir(self.path().join(below))
             .args(args)
             .env_remove("NO_COLOR")
+            .env("KILN_STATE", self.path().join(".git/kiln-state"))
             .env_remove("CLICOLOR_FORCE");
         command
     }

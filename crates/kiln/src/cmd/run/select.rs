@@ -1,0 +1,100 @@
+//! Which workflows, jobs and legs a run is about.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use kiln_core::graph::Graph;
+use kiln_core::plan::{Plan, Strategy};
+use kiln_core::value::Object;
+use kiln_lang::expr::coerce::to_text;
+use kiln_lang::suggest::closest;
+
+use crate::find;
+
+/// The files named, those of directories, or all workflows of this repository.
+pub(super) fn workflows(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    if paths.is_empty() {
+        let home = find::home()?;
+        let directory = home.join(".github/workflows");
+        found.extend(in_directory(&directory).with_context(|| {
+            format!("there are no workflows in `{}`; name one with `--workflow`", home.display())
+        })?);
+    }
+    for path in paths {
+        if path.is_dir() {
+            let inner = path.join(".github/workflows");
+            found.extend(in_directory(if inner.is_dir() { &inner } else { path })?);
+        } else if path.is_file() {
+            found.push(path.clone());
+        } else {
+            bail!("cannot find `{}`", path.display());
+        }
+    }
+    if found.is_empty() {
+        bail!("there are no workflows here; name one with `--workflow`");
+    }
+    Ok(found)
+}
+
+fn in_directory(directory: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(directory)
+        .with_context(|| format!("cannot read `{}`", directory.display()))?;
+    let mut files: Vec<PathBuf> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|ext| ext == "yml" || ext == "yaml"))
+        .collect();
+    files.sort();
+    Ok(files)
+}
+
+/// The plan with one job and all it needs.
+pub(super) fn jobs(mut plan: Plan, only: Option<&str>) -> Result<Plan> {
+    let Some(only) = only else { return Ok(plan) };
+    let root = &mut plan.workflows[0];
+    let Some((wanted, _)) = root.job(only) else {
+        let meant = closest(only, root.jobs.iter().map(|job| job.id.as_str()));
+        let meant = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
+        bail!("the workflow has no job `{only}`{meant}");
+    };
+    let graph =
+        Graph::new(root.jobs.iter().map(|job| job.needs.clone()).collect()).unwrap_or_default();
+    let mut kept = graph.ancestors(wanted);
+    kept.push(wanted);
+    kept.sort_unstable();
+    let place = |job: usize| kept.binary_search(&job).ok();
+    let jobs = std::mem::take(&mut root.jobs);
+    for (index, mut job) in jobs.into_iter().enumerate() {
+        if place(index).is_some() {
+            job.needs = job.needs.iter().filter_map(|need| place(*need)).collect();
+            root.jobs.push(job);
+        }
+    }
+    Ok(plan)
+}
+
+/// The plan with only those legs that have all of the given values.
+pub(super) fn matrix(mut plan: Plan, given: &[String]) -> Result<Plan> {
+    let wanted = super::pairs(given)?;
+    if wanted.is_empty() {
+        return Ok(plan);
+    }
+    let fits = |leg: &Object| {
+        wanted
+            .iter()
+            .all(|(name, value)| leg.get(name).is_none_or(|own| to_text(own) == value.as_str()))
+    };
+    let mut any = false;
+    for job in &mut plan.workflows[0].jobs {
+        if let Strategy::Legs { legs, .. } = &mut job.strategy {
+            legs.retain(&fits);
+            any |= !legs.is_empty();
+        }
+    }
+    if !any {
+        bail!("no job has a leg with {}", given.join(" and "));
+    }
+    Ok(plan)
+}
