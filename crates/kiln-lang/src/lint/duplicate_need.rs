@@ -13,7 +13,7 @@ pub(super) const CHECK: Check = Check {
     severity: Severity::Warning,
     why: "\
 The second mention does nothing, so probably another job was meant, which this one then does not wait for. Ids of jobs ignore
-case. A need that another need already implies is fine: it gives access to the outputs.",
+case.",
     bad: workflow(
         "\
 on: push

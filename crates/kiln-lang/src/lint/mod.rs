@@ -33,6 +33,7 @@ mod unknown_reference;
 mod unpinned_action;
 mod untrusted_checkout;
 mod unused_input;
+mod unused_need;
 mod unused_output;
 
 use crate::diag::{self, Diagnostic, Severity};
@@ -96,6 +97,7 @@ pub static CHECKS: &[Check] = &[
     unpinned_action::CHECK,
     untrusted_checkout::CHECK,
     unused_input::CHECK,
+    unused_need::CHECK,
     unused_output::CHECK,
 ];
 

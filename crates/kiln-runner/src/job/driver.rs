@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kiln_core::plan::{Data, Step, StepKind, Template};
 use kiln_core::run::Conclusion;
@@ -79,6 +79,8 @@ pub(super) struct JobRun<'a> {
     /// The top-level step that is under way, or the next one.
     pub(super) step: usize,
     files: usize,
+    /// When the job as a whole must be over.
+    deadline: Option<Instant>,
 }
 
 impl<'a> JobRun<'a> {
@@ -107,11 +109,20 @@ impl<'a> JobRun<'a> {
             posts: Vec::new(),
             step: 0,
             files: 0,
+            deadline: None,
         }
     }
 
-    /// The environment of the workflow and of the job, which see each other's contexts only.
+    /// The environment of the workflow and of the job, and the time the job has.
+    #[expect(clippy::disallowed_methods, reason = "a time limit needs the clock")]
     fn prepare(&mut self, frame: &Frame) -> Result<(), String> {
+        for (key, data) in self.task.steps().map_or([("", None); 2], |steps| {
+            [("container", steps.container.as_ref()), ("services", steps.services.as_ref())]
+        }) {
+            if data.is_some() {
+                return Err(format!("`{key}` needs a container backend, which is not there yet"));
+            }
+        }
         fs::create_dir_all(&self.task.places.temp).map_err(|error| {
             format!("cannot make `{}`: {error}", self.task.places.temp.display())
         })?;
@@ -119,6 +130,11 @@ impl<'a> JobRun<'a> {
         self.env.clone_from(&workflow);
         let job = self.variables(frame, self.task.steps().and_then(|steps| steps.env.as_ref()))?;
         self.env = job_variables(&workflow, &job);
+        let limit = match self.task.steps().and_then(|steps| steps.timeout_minutes.as_ref()) {
+            Some(template) => self.minutes(frame, template)?,
+            None => DEFAULT_TIMEOUT,
+        };
+        self.deadline = Some(Instant::now() + limit);
         Ok(())
     }
 
@@ -238,13 +254,16 @@ impl<'a> JobRun<'a> {
     }
 
     fn timeout(&self, frame: &Frame, step: &Step) -> Result<Option<Duration>, String> {
-        let Some(template) = &step.timeout_minutes else { return Ok(None) };
+        step.timeout_minutes.as_ref().map(|template| self.minutes(frame, template)).transpose()
+    }
+
+    fn minutes(&self, frame: &Frame, template: &Template) -> Result<Duration, String> {
         let minutes =
             to_number(&evaluate_template(template, &self.env(frame, &Variables::default()))?);
         if !minutes.is_finite() || minutes <= 0.0 {
             return Err(format!("`timeout-minutes` is {minutes}, expected a number above zero"));
         }
-        Ok(Some(Duration::from_secs_f64((minutes * 60.0).min(1e9))))
+        Ok(Duration::from_secs_f64((minutes * 60.0).min(1e9)))
     }
 
     /// The environment of a process of this step.
@@ -263,6 +282,14 @@ impl<'a> JobRun<'a> {
             path: &self.path,
         };
         layers.environment()
+    }
+
+    /// What is left of the job's time. Once it is over, steps with `always()` have five minutes.
+    #[expect(clippy::disallowed_methods, reason = "a time limit needs the clock")]
+    fn time_left(&self) -> Duration {
+        const CLEAN_UP: Duration = Duration::from_mins(5);
+        let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        left.filter(|left| !left.is_zero()).unwrap_or(CLEAN_UP)
     }
 
     /// A number for the next file of this job.
@@ -298,7 +325,8 @@ impl<'a> JobRun<'a> {
             env: environment.into_iter().collect(),
             cwd: cwd.to_owned(),
         };
-        let wall = parts.timeout.unwrap_or(DEFAULT_TIMEOUT);
+        let left_to_job = self.time_left();
+        let wall = parts.timeout.map_or(left_to_job, |own| own.min(left_to_job));
         let limits = Limits { wall: Some(wall), silence: self.host.silence, ..Limits::default() };
         // A step that runs although the job is cancelled must not be stopped by that same cancel.
         let control = if self.control.is_cancelled() {
@@ -314,6 +342,9 @@ impl<'a> JobRun<'a> {
         let left = files.read();
         files.remove();
         let (mut conclusion, why) = judge(outcome.end, wall);
+        if outcome.end == End::TimedOut && wall == left_to_job {
+            conclusion = Conclusion::TimedOut;
+        }
         if let Some(why) = why {
             self.output.error(self.step, &why);
         }

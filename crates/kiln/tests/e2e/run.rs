@@ -168,6 +168,25 @@ fn kill_9_of_kiln_leaves_no_process_behind() {
     wait_for(|| (!std::path::Path::new("/proc").join(&daemon).exists()).then_some(()));
 }
 
+/// S13
+#[test]
+fn time_limits_end_steps_and_jobs_and_containers_are_refused() {
+    let place = repository(&jobs(
+        "  step:\n    runs-on: x\n    steps:\n      - timeout-minutes: 0.005\n        run: sleep 60\n      - if: failure()\n        run: echo after the step\n  \
+         job:\n    runs-on: x\n    timeout-minutes: 0.005\n    steps:\n      - run: sleep 60\n      - run: echo unreached\n      - if: always()\n        run: echo after the job\n  \
+         box:\n    runs-on: x\n    container: alpine\n    steps: [{run: echo inside}]\n",
+    ));
+    let answer = place.kiln(&["run"]);
+    let out = &answer.code(1).out;
+    assert!(out.contains("after the step") && out.contains("after the job"), "{out}");
+    assert!(out.contains("job   timed out"), "{out}");
+    assert!(
+        out.contains("`container` needs a container backend") && !out.contains("inside"),
+        "{out}"
+    );
+    assert!(!out.contains("unreached"), "{out}");
+}
+
 #[test]
 fn wrong_usage_and_broken_workflows_exit_with_2() {
     let place = repository(&jobs("  a:\n    runs-on: x\n    steps: [{run: 'true'}]\n"));
