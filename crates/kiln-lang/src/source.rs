@@ -66,7 +66,7 @@ impl SourceFile {
         let offset = self.text.floor_char_boundary(offset.min(self.text.len()));
         let line = self.line_starts.partition_point(|&start| start <= offset);
         let start = self.line_starts[line - 1];
-        Position { line, column: self.text[start..offset].chars().count() + 1 }
+        Position { line, column: without_mark(&self.text[start..offset]).chars().count() + 1 }
     }
 
     /// The text of a line, counted from one, without its line break; empty past the end.
@@ -75,12 +75,17 @@ impl SourceFile {
             return "";
         };
         let end = self.line_starts.get(number).map_or(self.text.len(), |next| next - 1);
-        self.text[*start..end].trim_end_matches('\r')
+        without_mark(self.text[*start..end].trim_end_matches('\r'))
     }
 
     pub fn line_count(&self) -> usize {
         self.line_starts.len()
     }
+}
+
+/// A line without the byte order mark that some editors put before the first one.
+fn without_mark(line: &str) -> &str {
+    line.strip_prefix('\u{feff}').unwrap_or(line)
 }
 
 /// All files that took part in one reading.
@@ -133,5 +138,11 @@ mod tests {
         assert_eq!(file.line(1), "über: 1");
         assert_eq!(file.line(2), "b: 2");
         assert_eq!(file.line(9), "");
+        let id = map.add("b.yml", "\u{feff}on: push\n");
+        let file = map.file(id);
+        assert_eq!(file.position(0), Position { line: 1, column: 1 });
+        assert_eq!(file.position(3), Position { line: 1, column: 1 });
+        assert_eq!(file.position(5), Position { line: 1, column: 3 });
+        assert_eq!(file.line(1), "on: push");
     }
 }

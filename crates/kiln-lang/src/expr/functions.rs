@@ -82,8 +82,12 @@ fn format(pattern: &str, values: &[Value], budget: &mut Budget) -> Result<String
         // An index that is too large for a number is certainly larger than the arguments.
         let value = index.parse().ok().and_then(|index: usize| values.get(index));
         let value = value.ok_or_else(|| {
-            let given = values.len();
-            format!("the format string wants argument `{{{index}}}`, but only {given} follow it")
+            let given = match values.len() {
+                0 => "none follows it".to_owned(),
+                1 => "only one follows it".to_owned(),
+                given => format!("only {given} follow it"),
+            };
+            format!("the format string wants argument `{{{index}}}`, but {given}")
         })?;
         text.push(&to_text(value))?;
         rest = after;

@@ -150,6 +150,7 @@ impl<'a> Lexer<'a> {
             '$' => error.help(
                 "shell variables do not exist here; use a context such as `github.ref` or `env.NAME`",
             ),
+            '?' if from.starts_with("??") => error.help("there is no `??`; write `a || b`"),
             '?' => error.help("there is no `? :`; write `case(condition, value, otherwise)`"),
             '`' => error.help("strings need single quotes: `'…'`"),
             _ if raw.chars().all(char::is_alphanumeric) => {

@@ -135,14 +135,23 @@ impl Names {
         })
     }
 
+    /// Only conditions can ask for the status of what ran before.
+    fn is_condition(&self) -> bool {
+        find(self.functions(), "always").is_some()
+    }
+
     /// What to do instead of using a context that this place does not offer.
     fn way_out(&self, context: &str) -> String {
         let in_step = self.has_context("steps");
         let advice = match context {
-            "secrets" if in_step => {
+            "secrets" if in_step && self.is_condition() => {
                 "set an `env` variable of the job or step from the secret and test that"
             }
-            "secrets" => "test it in a step: set an `env` variable from the secret there",
+            "secrets" if self.is_condition() => {
+                "test it in a step: set an `env` variable from the secret there"
+            }
+            "secrets" if in_step => "an action gets a secret only as an input from its caller",
+            "secrets" => "secrets exist only in `env`, in steps and in calls of workflows",
             "matrix" | "strategy" => {
                 "this is evaluated before the matrix makes its jobs; use it inside them"
             }
@@ -244,12 +253,12 @@ pub fn check_names(expr: &Expr, names: &Names) -> Vec<ExprError> {
     checked.collect()
 }
 
-/// What a place offers, as the end of a sentence.
 /// Whether a name is written like an environment variable.
 fn is_constant(name: &str) -> bool {
     name.len() > 1 && name.chars().all(|char| char.is_ascii_uppercase() || char == '_')
 }
 
+/// What a place offers, as the end of a sentence.
 fn offer<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.collect();
     match names.as_slice() {

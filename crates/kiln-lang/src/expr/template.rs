@@ -66,9 +66,13 @@ pub fn scan(text: &str) -> (Vec<Part>, Vec<TemplateError>) {
     let mut from = 0;
     while let Some(found) = text[from..].find(OPEN) {
         let start = from + found;
-        let Some(inner) = inner_range(text, start) else {
-            errors.push(unclosed(text, start));
-            break;
+        let inner = match inner_range(text, start) {
+            Ok(inner) => inner,
+            Err(end) => {
+                errors.push(unclosed(&text[..end], start));
+                from = end;
+                continue;
+            }
         };
         from = inner.end + CLOSE.len();
         match read_part(text, start..from, inner) {
@@ -79,20 +83,25 @@ pub fn scan(text: &str) -> (Vec<Part>, Vec<TemplateError>) {
     (parts, errors)
 }
 
-/// What stands between the braces that open at `start`. Braces in a string do not close them.
-fn inner_range(text: &str, start: usize) -> Option<Range<usize>> {
+/// What stands between the braces that open at `start`. Braces in a string do not close them. If
+/// nothing closes them, the error is where the search ended: at the end of the text, or at further
+/// braces on a later line, which surely start an expression of their own.
+fn inner_range(text: &str, start: usize) -> Result<Range<usize>, usize> {
     let begin = start + OPEN.len();
     let bytes = text.as_bytes();
     let mut in_string = false;
+    let mut same_line = true;
     for (at, byte) in bytes.iter().enumerate().skip(begin) {
         match byte {
             // A doubled quote leaves the string and enters it again at once.
             b'\'' => in_string = !in_string,
-            b'}' if !in_string && bytes.get(at + 1) == Some(&b'}') => return Some(begin..at),
+            b'}' if !in_string && bytes.get(at + 1) == Some(&b'}') => return Ok(begin..at),
+            b'\n' => same_line = false,
+            b'$' if !in_string && !same_line && text[at..].starts_with(OPEN) => return Err(at),
             _ => {}
         }
     }
-    None
+    Err(text.len())
 }
 
 fn unclosed(text: &str, start: usize) -> TemplateError {
@@ -260,6 +269,10 @@ mod tests {
             &[(6..7, "unexpected `=`"), (27..28, "this parenthesis is never closed")],
         );
         check_errors("a ${{ b.", &[(2..5, "this `${{` is never closed")]);
+        check_errors(
+            "${{ a\n${{ b }} ${{ c = }}",
+            &[(0..3, "this `${{` is never closed"), (21..22, "unexpected `=`")],
+        );
     }
 
     #[test]

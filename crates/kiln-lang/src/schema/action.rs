@@ -33,7 +33,7 @@ static INPUT: Def = plain(Shape::OneOf(&[&super::NULL, &INPUT_DEF]));
 static INPUT_DEF: Def = plain(Shape::Mapping(&INPUT_KEYS));
 static INPUT_DEFAULT: Def = def(Shape::Text, Allowed::INPUT_DEFAULT);
 static INPUT_KEYS: Mapping = Mapping {
-    what: "an input",
+    what: "an input of an action",
     keys: &[
         key("description", &TEXT, "What it is for."),
         key("required", &BOOLEAN, "Whether callers should give it; not enforced, as on GitHub."),
@@ -57,7 +57,7 @@ static OUTPUT_MAP: Mapping = Mapping {
 static OUTPUT: Def = plain(Shape::Mapping(&OUTPUT_KEYS));
 static OUTPUT_VALUE: Def = def(Shape::Text, Allowed::ACTION_OUTPUT);
 static OUTPUT_KEYS: Mapping = Mapping {
-    what: "an output",
+    what: "an output of an action",
     keys: &[
         key("description", &TEXT, "What it holds."),
         key("value", &OUTPUT_VALUE, "Its value, in a composite action."),

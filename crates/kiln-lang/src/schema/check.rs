@@ -187,7 +187,13 @@ impl Checker<'_> {
                     let names = mapping.keys.iter().map(|key| key.name);
                     names.filter(|name| node.get(name).is_none()).collect::<Vec<_>>()
                 });
-                misspelt.extend(self.unknown_key(entry, mapping, free, what));
+                let meant = self.unknown_key(entry, mapping, free, what);
+                misspelt.extend(meant);
+                // A misspelt key hides nothing below it, as long as it can be what was meant.
+                let key = mapping.keys.iter().find(|key| Some(key.name) == meant);
+                if let Some(key) = key.filter(|key| fits(&entry.value, key.def)) {
+                    self.visit(&entry.value, key.def, allowed, entry.key.span);
+                }
             }
         }
         for key in mapping.keys.iter().filter(|key| key.required) {
@@ -264,9 +270,13 @@ impl Checker<'_> {
 
     fn wrong_type(&mut self, node: &Node, def: &Def, owner: Span) {
         let wanted = expected(def);
-        let found = match node.text() {
-            Some("") if !node.is_null() => "an empty string",
-            _ => node.describe(),
+        let found = match (node.scalar().map(|scalar| &scalar.value), &def.shape) {
+            // It is a number, but which one is what matters.
+            (Some(Value::Number(_)), Shape::Positive) => {
+                format!("`{}`", node.text().unwrap_or_default())
+            }
+            (Some(Value::String(text)), _) if text.is_empty() => "an empty string".to_owned(),
+            _ => node.describe().to_owned(),
         };
         let message = format!("expected {wanted}, found {found}");
         // Nothing has no place of its own, and a whole collection would underline half the file.
@@ -289,6 +299,9 @@ fn fits(node: &Node, def: &Def) -> bool {
         Shape::Null => node.is_null(),
         Shape::Boolean => matches!(value, Some(Value::Bool(_))),
         Shape::Number => matches!(value, Some(Value::Number(_))),
+        Shape::Positive => {
+            matches!(value, Some(Value::Number(number)) if *number > 0.0 && number.is_finite())
+        }
         Shape::Text | Shape::Condition => value.is_some(),
         Shape::NonEmptyText => node.text().is_some_and(|text| !text.is_empty()) && !node.is_null(),
         Shape::Word(_) => value.is_some() && !node.is_null(),

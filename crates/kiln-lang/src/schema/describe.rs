@@ -1,6 +1,6 @@
 //! Words for what a place takes.
 
-use crate::yaml::Node;
+use crate::yaml::{Node, Style};
 
 use super::{Def, Mapping, Shape, Variants};
 
@@ -10,6 +10,7 @@ pub(super) fn expected(def: &Def) -> String {
         Shape::Null => "nothing".to_owned(),
         Shape::Boolean => "`true` or `false`".to_owned(),
         Shape::Number => "a number".to_owned(),
+        Shape::Positive => "a number above zero".to_owned(),
         Shape::Text | Shape::NonEmptyText => "a string".to_owned(),
         Shape::Condition => "a condition".to_owned(),
         Shape::Word(words) => words_list(words),
@@ -54,8 +55,8 @@ pub(super) fn type_help(node: &Node, def: &Def) -> Option<String> {
         Shape::OneOf(choices) if !node.is_null() => {
             choices.iter().find_map(|choice| type_help(node, choice))
         }
-        Shape::Boolean => boolean_help(text),
-        Shape::Number if text.parse::<f64>().is_ok() => {
+        Shape::Boolean => boolean_help(text, is_quoted(node)),
+        Shape::Number | Shape::Positive if is_quoted(node) && text.parse::<f64>().is_ok() => {
             Some(format!("remove the quotes: `{text}`"))
         }
         Shape::Text
@@ -79,9 +80,14 @@ pub(super) fn type_help(node: &Node, def: &Def) -> Option<String> {
     }
 }
 
-fn boolean_help(text: &str) -> Option<String> {
+fn is_quoted(node: &Node) -> bool {
+    node.scalar().is_some_and(|scalar| scalar.style != Style::Plain)
+}
+
+fn boolean_help(text: &str, quoted: bool) -> Option<String> {
     match text.to_ascii_lowercase().as_str() {
-        "true" | "false" => Some(format!("remove the quotes: `{text}`")),
+        meant @ ("true" | "false") if quoted => Some(format!("remove the quotes: `{meant}`")),
+        meant @ ("true" | "false") => Some(format!("write `{meant}`")),
         "yes" | "on" | "y" => Some("write `true`".to_owned()),
         "no" | "off" | "n" => Some("write `false`".to_owned()),
         _ => None,

@@ -38,6 +38,8 @@ pub enum Shape {
     Null,
     Boolean,
     Number,
+    /// A finite number above zero.
+    Positive,
     /// Any scalar, taken as text.
     Text,
     NonEmptyText,
@@ -126,6 +128,7 @@ const fn plain(shape: Shape) -> Def {
 static NULL: Def = plain(Shape::Null);
 static BOOLEAN: Def = plain(Shape::Boolean);
 static NUMBER: Def = plain(Shape::Number);
+static POSITIVE: Def = plain(Shape::Positive);
 static TEXT: Def = plain(Shape::Text);
 static NON_EMPTY: Def = plain(Shape::NonEmptyText);
 static NON_EMPTY_LIST: Def = plain(Shape::Sequence(&NON_EMPTY));

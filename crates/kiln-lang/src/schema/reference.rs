@@ -55,8 +55,13 @@ fn walk_mapping(mapping: &'static Mapping, path: &str, allowed: Allowed, rows: &
         if rows.iter().any(|row: &Row| row.path == path) || path.contains(".parallel[*]") {
             continue;
         }
+        let own = rows.len();
         rows.push(row(path.clone(), key, allowed));
         walk(key.def, &path, allowed, rows);
+        // What stands below a refused key is refused with it.
+        if let Support::Refused(_) = key.support {
+            rows[own..].iter_mut().for_each(|row| row.support = key.support);
+        }
     }
     if let Some(rest) = &mapping.rest {
         let path = join(path, rest.placeholder);
@@ -230,7 +235,9 @@ mod tests {
             "a matrix inherits from its strategy"
         );
         assert!(!matrix.contexts().any(|name| name == "matrix"));
-        assert!(matches!(find(&rows, "jobs.<job_id>.snapshot").support, Support::Refused(_)));
+        for row in rows.iter().filter(|row| row.path.starts_with("jobs.<job_id>.snapshot")) {
+            assert!(matches!(row.support, Support::Refused(_)), "{}", row.path);
+        }
         assert!(rows.iter().all(|row| row.doc.ends_with('.')), "each doc line is a sentence");
     }
 

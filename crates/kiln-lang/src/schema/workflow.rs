@@ -1,8 +1,8 @@
 //! The table of the workflow file.
 
 use super::{
-    ANYTHING, Allowed, BOOLEAN, Def, Key, Mapping, NON_EMPTY, NON_EMPTY_LIST, NULL, NUMBER,
-    ONE_OR_MORE, Rest, SCALAR, Shape, TEXT, Variants, def, key, plain,
+    ANYTHING, Allowed, BOOLEAN, Def, Key, Mapping, NON_EMPTY, NON_EMPTY_LIST, NULL, ONE_OR_MORE,
+    POSITIVE, Rest, SCALAR, Shape, TEXT, Variants, def, key, plain,
 };
 
 /// The root of a workflow file.
@@ -129,6 +129,7 @@ static JOB: Def = plain(Shape::Variants(&Variants {
 static JOB_IF: Def = def(Shape::Condition, Allowed::JOB_IF);
 static LEG_TEXT: Def = def(Shape::Text, Allowed::LEG);
 static LEG_NUMBER: Def = def(Shape::Number, Allowed::LEG);
+static LEG_POSITIVE: Def = def(Shape::Positive, Allowed::LEG);
 static LEG_BOOLEAN: Def = def(Shape::Boolean, Allowed::LEG);
 
 static STEPS_JOB: Mapping = Mapping {
@@ -149,7 +150,7 @@ static STEPS_JOB: Mapping = Mapping {
         key("env", &JOB_ENV, "Environment of all steps."),
         key("defaults", &JOB_DEFAULTS, "Shell and directory of its `run` steps."),
         key("steps", &STEPS, "What it does, in order."),
-        key("timeout-minutes", &LEG_NUMBER, "The longest it may run; 360 by default."),
+        key("timeout-minutes", &LEG_POSITIVE, "The longest it may run; 360 by default."),
         key(
             "cancel-timeout-minutes",
             &LEG_NUMBER,
@@ -218,7 +219,7 @@ static STRATEGY_KEYS: Mapping = Mapping {
             &BOOLEAN,
             "Whether the first failure cancels the other legs; true by default.",
         ),
-        key("max-parallel", &NUMBER, "How many legs may run at once."),
+        key("max-parallel", &POSITIVE, "How many legs may run at once."),
     ],
     rest: None,
 };
@@ -369,7 +370,7 @@ static STEP: Def = plain(Shape::Variants(&Variants {
 }));
 
 pub(super) static STEP_TEXT: Def = def(Shape::Text, Allowed::STEP);
-static STEP_NUMBER: Def = def(Shape::Number, Allowed::STEP);
+static STEP_POSITIVE: Def = def(Shape::Positive, Allowed::STEP);
 static STEP_BOOLEAN: Def = def(Shape::Boolean, Allowed::STEP);
 static STEP_IF: Def = def(Shape::Condition, Allowed::STEP_IF);
 static STEP_WITH: Def = def(Shape::Mapping(&WITH), Allowed::STEP);
@@ -383,7 +384,7 @@ const STEP_NAME: Key = key("name", &STEP_TEXT, "The name people see.");
 const STEP_ID: Key = key("id", &NON_EMPTY, "The name by which later steps find its outputs.");
 const STEP_CONTINUE: Key =
     key("continue-on-error", &STEP_BOOLEAN, "Whether the job goes on as if it had succeeded.");
-const STEP_TIMEOUT: Key = key("timeout-minutes", &STEP_NUMBER, "The longest it may run.");
+const STEP_TIMEOUT: Key = key("timeout-minutes", &STEP_POSITIVE, "The longest it may run.");
 const STEP_IF_KEY: Key = key("if", &STEP_IF, "Whether it runs.");
 const STEP_ENV_KEY: Key = key("env", &STEP_ENV, "Its environment.");
 const BACKGROUND: Key = key("background", &BOOLEAN, "Go on with the next step while it runs.");

@@ -3,8 +3,15 @@
 //! The scanner says which of its rules broke and where it stood then, which is often a line after
 //! the mistake. The usual mistakes are few; each is recognized from the text around that place.
 
+mod line;
+mod quotes;
+mod rest;
+mod stray;
+
 use crate::diag::Diagnostic;
 use crate::source::{FileId, Span};
+
+use line::Line;
 
 /// The diagnostic for a syntax error at byte `at`.
 pub(super) fn explain(file: FileId, text: &str, at: usize, complaint: &str) -> Diagnostic {
@@ -14,48 +21,21 @@ pub(super) fn explain(file: FileId, text: &str, at: usize, complaint: &str) -> D
         .or_else(|| place.odd_indentation())
         .or_else(|| place.tab_after_colon(complaint))
         .or_else(|| place.trailing_content(complaint))
+        .or_else(|| place.invalid_escape(complaint))
         .or_else(|| place.unclosed_quote(complaint))
+        .or_else(|| place.braces_without_dollar())
         .or_else(|| place.unclosed_bracket(complaint))
         .or_else(|| place.reserved_character(complaint))
         .or_else(|| place.unknown_alias(complaint))
+        .or_else(|| place.nameless_anchor(complaint))
         .or_else(|| place.colon_in_value(complaint))
         .or_else(|| place.list_on_key_line(complaint))
+        .or_else(|| place.missing_colon_of_parent(complaint))
+        .or_else(|| place.stray_line(complaint))
         .or_else(|| place.missing_colon(complaint))
+        .or_else(|| place.item_among_keys(complaint))
         .or_else(|| place.indentation())
-        .unwrap_or_else(|| Diagnostic::error("yaml-syntax", place.rest_of_line(), complaint))
-}
-
-/// A line that is not blank and not only a comment.
-#[derive(Clone, Copy)]
-struct Line<'t> {
-    start: usize,
-    text: &'t str,
-}
-
-impl<'t> Line<'t> {
-    fn indent(self) -> usize {
-        self.text.len() - self.text.trim_start_matches(' ').len()
-    }
-
-    fn content(self) -> &'t str {
-        self.text.trim()
-    }
-
-    /// The column at which keys of this line's mapping stand: `- key:` puts it after the dash.
-    fn key_column(self) -> usize {
-        let rest = &self.text[self.indent()..];
-        let after_dashes = rest.trim_start_matches(['-', ' ']);
-        if rest.starts_with("- ") {
-            self.indent() + rest.len() - after_dashes.len()
-        } else {
-            self.indent()
-        }
-    }
-
-    fn is_key(self) -> bool {
-        let content = self.content().trim_start_matches("- ");
-        content.ends_with(':') || content.contains(": ")
-    }
+        .unwrap_or_else(|| place.other(complaint))
 }
 
 struct Place<'t> {
@@ -68,7 +48,7 @@ struct Place<'t> {
 impl<'t> Place<'t> {
     fn new(file: FileId, text: &'t str, at: usize) -> Self {
         let at = text.floor_char_boundary(at.min(text.len()));
-        Self { file, text, at, line: line_at(text, at) }
+        Self { file, text, at, line: Line::at(text, at) }
     }
 
     fn span(&self, start: usize, end: usize) -> Span {
@@ -121,7 +101,7 @@ impl<'t> Place<'t> {
     fn odd_indentation(&self) -> Option<Diagnostic> {
         let next = self.text[self.line.start + self.line.text.len()..].find(|char| char != '\n');
         let next =
-            next.map(|skip| line_at(self.text, self.line.start + self.line.text.len() + skip));
+            next.map(|skip| Line::at(self.text, self.line.start + self.line.text.len() + skip));
         let lines = [Some(self.line), next, self.lines_before().next()];
         lines.into_iter().flatten().find_map(|line| {
             let white = line.text.len() - line.text.trim_start().len();
@@ -148,17 +128,6 @@ impl<'t> Place<'t> {
         Some(found.label("tab here").help("put a space after the colon"))
     }
 
-    fn unclosed_quote(&self, complaint: &str) -> Option<Diagnostic> {
-        if !complaint.contains("quoted scalar") {
-            return None;
-        }
-        let here = self.text[self.at..].starts_with(['"', '\'']).then_some(self.at);
-        let start = here.or_else(|| self.text[..self.at].rfind(['"', '\'']))?;
-        let quote = self.text[start..].chars().next()?;
-        let found = self.error(start, start + 1, format!("this {quote} is never closed"));
-        Some(found.label("the string starts here").help(format!("add the closing {quote}")))
-    }
-
     fn unclosed_bracket(&self, complaint: &str) -> Option<Diagnostic> {
         let flow = complaint.contains("flow") || complaint.contains("illegal placement of ':'");
         if !flow {
@@ -176,17 +145,6 @@ impl<'t> Place<'t> {
         })
     }
 
-    fn trailing_content(&self, complaint: &str) -> Option<Diagnostic> {
-        if !complaint.contains("trailing content after") {
-            return None;
-        }
-        let found =
-            self.error(self.at, self.rest_of_line().range().end, "text after the closing quote");
-        Some(found.label("does not belong to the string").help(
-            "quote the whole value; inside single quotes write '' for a quote, inside double quotes \\\"",
-        ))
-    }
-
     fn reserved_character(&self, complaint: &str) -> Option<Diagnostic> {
         let reserved =
             self.text[self.at..].chars().next().filter(|char| matches!(char, '@' | '`' | '%'))?;
@@ -202,7 +160,8 @@ impl<'t> Place<'t> {
             return None;
         }
         let here = self.text[self.at..].starts_with('*').then_some(self.at);
-        let at = here.or_else(|| self.text[..self.at].rfind('*'))?;
+        let before = || self.text[..self.at].rfind('*').filter(|at| *at >= self.line.start);
+        let at = here.or_else(before)?;
         let written = &self.text[at..];
         let length = written.find(|char: char| char.is_whitespace() || ",]}".contains(char));
         let alias = &written[..length.unwrap_or(written.len())];
@@ -269,9 +228,7 @@ impl<'t> Place<'t> {
         let start = before.start + before.indent();
         let content = before.content();
         if let Some((key, value)) = content.split_once(':') {
-            let colon = start + key.len();
-            let found = self.error(colon, colon + 1, "a space is missing after this `:`");
-            return Some(found.help(format!("write `{key}: {value}`")));
+            return Some(self.no_space_after_colon(start + key.len(), key, value));
         }
         let key = content.split_whitespace().next().unwrap_or_default();
         let found = self.error(start, start + content.len(), "this line has no `:`");
@@ -327,12 +284,6 @@ fn key_name(content: &str) -> String {
         Some((key, _)) => format!("`{}`", key.trim()),
         None => "this line".to_owned(),
     }
-}
-
-fn line_at(text: &str, at: usize) -> Line<'_> {
-    let start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
-    let end = text[at..].find('\n').map_or(text.len(), |newline| at + newline);
-    Line { start, text: &text[start..end] }
 }
 
 /// The columns at which a key (or a list item) could stand after these lines (nearest line first),

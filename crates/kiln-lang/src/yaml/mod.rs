@@ -8,6 +8,7 @@ mod explain;
 mod locate;
 mod reader;
 mod resolve;
+mod tags;
 
 use std::sync::Arc;
 

@@ -12,6 +12,7 @@ use crate::source::{FileId, SourceMap, Span};
 
 use super::explain::explain;
 use super::resolve::resolve;
+use super::tags::{core_tag, tagged, unknown_tag};
 use super::{Entry, Kind, Node, Scalar, Style};
 
 /// The largest file that is read.
@@ -90,6 +91,16 @@ struct Open {
     content: Content,
 }
 
+impl Open {
+    /// Whether the value of an `if` comes next.
+    fn is_condition(&self) -> bool {
+        match &self.content {
+            Content::Mapping { key: Some(key), .. } => key.text() == Some("if"),
+            _ => false,
+        }
+    }
+}
+
 enum Content {
     Sequence(Vec<Arc<Node>>),
     Mapping { entries: Vec<Entry>, key: Option<Arc<Node>> },
@@ -135,7 +146,10 @@ impl<'t> Builder<'t> {
                     return Err(Box::new(second_document(span)));
                 }
                 Event::Scalar(text, style, anchor, tag) => {
-                    Some(self.scalar(&text, style, anchor, tag.as_deref(), span)?)
+                    let tag = tag
+                        .as_deref()
+                        .map(|tag| (tag, open.last().is_some_and(Open::is_condition)));
+                    Some(self.scalar(&text, style, anchor, tag, span)?)
                 }
                 Event::Alias(id) => Some(self.alias(id, span)?),
                 Event::SequenceStart(anchor, tag) => {
@@ -185,7 +199,7 @@ impl<'t> Builder<'t> {
             return Err(Box::new(too_deep(start)));
         }
         if let Some(tag) = tag.filter(|tag| core_tag(tag).is_none()) {
-            self.diagnostics.push(unknown_tag(&tag, "", start));
+            self.diagnostics.push(unknown_tag((&tag, false), "", start));
         }
         let before = self.weight;
         self.count(Weight { nodes: 1, bytes: 0 }, start)?;
@@ -203,9 +217,29 @@ impl<'t> Builder<'t> {
                 Kind::Mapping(merge(entries, &mut self.diagnostics))
             }
         };
+        let kind = self.braces_without_dollar(closed.start.to(end)).unwrap_or(kind);
         let node = Arc::new(Node { span: closed.start.to(end), kind });
         self.remember(closed.anchor, &node, self.weight.since(closed.before));
         node
+    }
+
+    /// `{{ matrix.os }}` is a mapping within a mapping to YAML, and a slip to everyone else. It is
+    /// reported once and then taken as the text it looks like.
+    fn braces_without_dollar(&mut self, span: Span) -> Option<Kind> {
+        let written = self.text.get(span.range()).filter(|text| text.starts_with("{{"))?;
+        let message = "an expression starts with `${{`, not with `{{`";
+        self.diagnostics.push(
+            Diagnostic::error("yaml-syntax", span, message)
+                .help(format!("write `${written}`, in quotes inside a list in brackets")),
+        );
+        let value = Value::string(written);
+        Some(Kind::Scalar(Scalar { text: written.into(), style: Style::Plain, value }))
+    }
+
+    /// Whether a key is the inner half of `{{ … }}`, which is reported as a whole.
+    fn is_inner_brace(&self, key: &Node) -> bool {
+        let at = key.span.start as usize;
+        at > 0 && self.text.get(at - 1..=at) == Some("{{")
     }
 
     fn attach(&mut self, parent: &mut Open, node: Arc<Node>, span: Span) {
@@ -214,7 +248,9 @@ impl<'t> Builder<'t> {
             Content::Sequence(items) => items.push(node),
             Content::Mapping { entries, key } => match key.take() {
                 None => {
-                    check_key(&node, &mut self.diagnostics);
+                    if !self.is_inner_brace(&node) {
+                        check_key(&node, &mut self.diagnostics);
+                    }
                     *key = Some(node);
                 }
                 Some(key) => {
@@ -229,7 +265,7 @@ impl<'t> Builder<'t> {
         text: &str,
         style: ScalarStyle,
         anchor: usize,
-        tag: Option<&Tag>,
+        tag: Option<(&Tag, bool)>,
         span: Span,
     ) -> Result<Arc<Node>, Fatal> {
         let weight = Weight { nodes: 1, bytes: text.len() };
@@ -305,52 +341,6 @@ fn second_document(span: Span) -> Diagnostic {
 fn trim_end(span: Span, text: &str) -> Span {
     let written = text.get(span.range()).unwrap_or_default();
     Span { end: span.start + u32::try_from(written.trim_end().len()).unwrap_or(0), ..span }
-}
-
-/// The name of a tag of the core schema, in its short or its long spelling.
-fn core_tag(tag: &Tag) -> Option<&str> {
-    if tag.is_yaml_core_schema() {
-        return Some(&tag.suffix);
-    }
-    tag.suffix.strip_prefix("tag:yaml.org,2002:")
-}
-
-/// The value of a tagged scalar, or what is wrong with it.
-fn tagged(tag: &Tag, text: &str, style: Style, span: Span) -> Result<Value, Box<Diagnostic>> {
-    let fits = |value: &Value, name: &str| match name {
-        "null" => matches!(value, Value::Null),
-        "bool" => matches!(value, Value::Bool(_)),
-        _ => matches!(value, Value::Number(_)),
-    };
-    match core_tag(tag) {
-        Some("str") => Ok(Value::string(text)),
-        Some(name @ ("null" | "bool" | "int" | "float")) => Some(resolve(text))
-            .filter(|value| style == Style::Plain && fits(value, name))
-            .ok_or_else(|| {
-                let message = format!("`{text}` is not a plain `!!{name}`");
-                Box::new(
-                    Diagnostic::error("yaml-tag", span, message)
-                        .help("remove the tag, or mend the value"),
-                )
-            }),
-        _ => Err(Box::new(unknown_tag(tag, text, span))),
-    }
-}
-
-/// `if: !cancelled()` is the usual way to meet a tag.
-fn unknown_tag(tag: &Tag, value: &str, span: Span) -> Diagnostic {
-    let handle = if tag.handle.is_empty() { "!" } else { &tag.handle };
-    let name = format!("{handle}{}", tag.suffix);
-    let found = Diagnostic::error("yaml-tag", span, format!("unknown YAML tag `{name}`"));
-    if handle != "!" {
-        return found.help(
-            "workflow files use no tags but `!!str`, `!!int`, `!!float`, `!!bool` and `!!null`",
-        );
-    }
-    let written = format!("{name} {value}");
-    found
-        .label("YAML reads a leading `!` as a tag, not as \"not\"")
-        .help(format!("write `${{{{ {} }}}}`", written.trim()))
 }
 
 fn check_key(key: &Node, diagnostics: &mut Vec<Diagnostic>) {

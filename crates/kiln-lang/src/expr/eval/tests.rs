@@ -136,7 +136,7 @@ fn errors_point_at_what_failed() {
     check_error(
         "format('{99999999999999999999999}')",
         "format('{99999999999999999999999}')",
-        "the format string wants argument `{99999999999999999999999}`, but only 0 follow it",
+        "the format string wants argument `{99999999999999999999999}`, but none follows it",
     );
 }
 

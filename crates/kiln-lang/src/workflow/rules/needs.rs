@@ -34,9 +34,21 @@ pub(super) fn check(document: &Document, found: &mut Vec<Diagnostic>) {
             }
         }
     }
-    let graph = Graph::new(edges).expect("every edge was found in the index of jobs");
-    if let Some(cycle) = graph.find_cycle() {
-        found.push(circle(&cycle, &jobs));
+    circles(edges, &jobs, found);
+}
+
+/// How many circles are reported.
+const MAX_CIRCLES: usize = 10;
+
+/// Reports each circle that has no job in common with those before it.
+fn circles(mut edges: Vec<Vec<usize>>, jobs: &[Job<'_>], found: &mut Vec<Diagnostic>) {
+    for _ in 0..MAX_CIRCLES {
+        let graph = Graph::new(edges.clone()).expect("every edge was found in the index of jobs");
+        let Some(cycle) = graph.find_cycle() else { return };
+        found.push(circle(&cycle, jobs));
+        for at in cycle {
+            edges[at].clear();
+        }
     }
 }
 
