@@ -1,7 +1,9 @@
 //! What dispatched and called workflows take and give.
 
-use kiln_core::plan::{CallInterface, Input, InputKind, SecretInput};
+use kiln_core::plan::{CallInterface, Input, InputKind, SecretInput, Template};
+use kiln_core::value::Value;
 
+use crate::expr::number;
 use crate::workflow::Document;
 use crate::yaml::{Entry, Node};
 
@@ -58,9 +60,19 @@ fn input(document: &Document, entry: &Entry) -> Input {
     Input {
         name: entry.name().to_owned(),
         description: text("description").map(str::to_owned),
+        default: get("default").map(|node| default(data::scalar(document, node), &kind)),
         kind,
         required: is_true(get("required").map(|node| &**node)),
-        default: get("default").map(|node| data::scalar(document, node)),
+    }
+}
+
+/// The default of a number may stand in quotes.
+fn default(written: Template, kind: &InputKind) -> Template {
+    match (kind, &written) {
+        (InputKind::Number, Template::Literal(Value::String(text))) => {
+            Template::Literal(Value::Number(number::parse(text)))
+        }
+        _ => written,
     }
 }
 

@@ -15,6 +15,7 @@ use crate::yaml::{Entry, Kind, Node};
 use crate::suggest::closest;
 
 use super::describe::{expected, type_help, words_list};
+use super::expressions::is_insert;
 use super::keys::is_misplaced;
 use crate::trigger::Support;
 
@@ -181,7 +182,11 @@ impl Checker<'_> {
                     continue;
                 }
                 self.key_template(entry, allowed);
-                self.visit(&entry.value, rest.value, allowed, entry.key.span);
+                if is_insert(entry) && entry.value.is_mapping() {
+                    self.mapping(&entry.value, mapping, what, allowed, entry.key.span);
+                } else {
+                    self.visit(&entry.value, rest.value, allowed, entry.key.span);
+                }
             } else {
                 let free = free.get_or_insert_with(|| {
                     let names = mapping.keys.iter().map(|key| key.name);

@@ -50,13 +50,7 @@ impl Checker<'_> {
 
     /// A key that the author chooses may itself be an expression, or `${{ insert }}`.
     pub(super) fn key_template(&mut self, entry: &Entry, allowed: Allowed) {
-        let is_insert = entry
-            .name()
-            .trim()
-            .strip_prefix("${{")
-            .and_then(|rest| rest.strip_suffix("}}"))
-            .is_some_and(|inner| inner.trim() == "insert");
-        if entry.name().contains("${{") && (allowed.is_empty() || !is_insert) {
+        if entry.name().contains("${{") && (allowed.is_empty() || !is_insert(entry)) {
             self.template(&entry.key, allowed);
         }
     }
@@ -107,4 +101,14 @@ impl Checker<'_> {
         self.checked.by_node.insert(Arc::as_ptr(node), self.checked.found.len());
         self.checked.found.push(Found { node: node.clone(), kind, allowed });
     }
+}
+
+/// Whether a key is `${{ insert }}`, which takes in the entries of the mapping behind it.
+pub(super) fn is_insert(entry: &Entry) -> bool {
+    entry
+        .name()
+        .trim()
+        .strip_prefix("${{")
+        .and_then(|rest| rest.strip_suffix("}}"))
+        .is_some_and(|inner| inner.trim() == "insert")
 }

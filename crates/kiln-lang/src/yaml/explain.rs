@@ -129,11 +129,16 @@ impl<'t> Place<'t> {
     }
 
     fn unclosed_bracket(&self, complaint: &str) -> Option<Diagnostic> {
-        let flow = complaint.contains("flow") || complaint.contains("illegal placement of ':'");
-        if !flow {
+        let parts = ["flow", "illegal placement of ':'", "invalid indentation"];
+        if !parts.iter().any(|part| complaint.contains(part)) {
             return None;
         }
-        let (open, bracket) = last_open_bracket(&self.text[..self.at])?;
+        let (open, bracket) = open_brackets(&self.text[..self.at], false).pop()?;
+        if complaint.contains("invalid indentation")
+            && open_brackets(&self.text[open..], true).is_empty()
+        {
+            return Some(self.too_far_left(self.line, "the brackets", open));
+        }
         let close = if bracket == '[' { ']' } else { '}' };
         let found = self.error(open, open + 1, format!("this `{bracket}` is never closed"));
         let found = found.label("opened here").help(format!("add the closing `{close}`"));
@@ -143,6 +148,17 @@ impl<'t> Place<'t> {
         } else {
             found.related(self.rest_of_line(), "still inside it here")
         })
+    }
+
+    /// A line of a string or of brackets that stands left of the key they belong to.
+    fn too_far_left(&self, line: Line<'_>, what: &str, opened: usize) -> Diagnostic {
+        let start = line.start + line.indent();
+        let end = start + line.content().len();
+        let owner = Line::at(self.text, opened).key_column();
+        self.error(start, end, format!("this line is indented too little for {what} it is in"))
+            .label(format!("{} here", spaces(line.indent())))
+            .related(self.span(opened, opened + 1), "opened here")
+            .help(format!("indent it by at least {}", spaces(owner + 1)))
     }
 
     fn reserved_character(&self, complaint: &str) -> Option<Diagnostic> {
@@ -305,9 +321,9 @@ fn open_columns<'t>(before: &[Line<'t>], items: bool) -> Vec<(usize, Line<'t>)> 
     columns
 }
 
-/// The innermost bracket that is open at the end of the text. Quotes and comments are skipped as far
-/// as a look at single lines can tell.
-fn last_open_bracket(text: &str) -> Option<(usize, char)> {
+/// The brackets that are open at the end of the text, or none as soon as the first one is closed, if
+/// that is asked. Quotes and comments are skipped as far as a look at single lines can tell.
+fn open_brackets(text: &str, until_closed: bool) -> Vec<(usize, char)> {
     let mut open = Vec::new();
     let mut quote = None;
     let mut previous = ' ';
@@ -322,12 +338,15 @@ fn last_open_bracket(text: &str) -> Option<(usize, char)> {
             (None, '[' | '{') => open.push((at, char)),
             (None, ']' | '}') => {
                 open.pop();
+                if until_closed && open.is_empty() {
+                    return open;
+                }
             }
             _ => {}
         }
         previous = char;
     }
-    open.pop()
+    open
 }
 
 #[cfg(test)]

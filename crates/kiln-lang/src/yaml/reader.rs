@@ -280,7 +280,7 @@ impl<'t> Builder<'t> {
         let value = match tag {
             None if style == Style::Plain => resolve(text),
             None => Value::string(text),
-            Some(tag) => tagged(tag, text, style, span).unwrap_or_else(|problem| {
+            Some(tag) => tagged(tag, text, span).unwrap_or_else(|problem| {
                 self.diagnostics.push(*problem);
                 Value::string(text)
             }),
@@ -344,6 +344,10 @@ fn trim_end(span: Span, text: &str) -> Span {
 }
 
 fn check_key(key: &Node, diagnostics: &mut Vec<Diagnostic>) {
+    if key.is_null() && key.text() == Some("") {
+        let message = "a key is missing before this `:`";
+        diagnostics.push(Diagnostic::error("yaml-syntax", key.span, message));
+    }
     if key.scalar().is_none() {
         let message = format!("a key must be a string, but this is {}", key.describe());
         diagnostics.push(Diagnostic::error("yaml-syntax", key.span, message));

@@ -6,7 +6,6 @@ use saphyr_parser::Tag;
 use crate::diag::Diagnostic;
 use crate::source::Span;
 
-use super::Style;
 use super::resolve::resolve;
 
 /// The name of a tag of the core schema, in its short or its long spelling.
@@ -22,7 +21,6 @@ pub(super) fn core_tag(tag: &Tag) -> Option<&str> {
 pub(super) fn tagged(
     (tag, in_condition): (&Tag, bool),
     text: &str,
-    style: Style,
     span: Span,
 ) -> Result<Value, Box<Diagnostic>> {
     let fits = |value: &Value, name: &str| match name {
@@ -32,15 +30,15 @@ pub(super) fn tagged(
     };
     match core_tag(tag) {
         Some("str") => Ok(Value::string(text)),
-        Some(name @ ("null" | "bool" | "int" | "float")) => Some(resolve(text))
-            .filter(|value| style == Style::Plain && fits(value, name))
-            .ok_or_else(|| {
-                let message = format!("`{text}` is not a plain `!!{name}`");
+        Some(name @ ("null" | "bool" | "int" | "float")) => {
+            Some(resolve(text)).filter(|value| fits(value, name)).ok_or_else(|| {
+                let message = format!("`{text}` is no `!!{name}`");
                 Box::new(
                     Diagnostic::error("yaml-tag", span, message)
                         .help("remove the tag, or mend the value"),
                 )
-            }),
+            })
+        }
         _ => Err(Box::new(unknown_tag((tag, in_condition), text, span))),
     }
 }

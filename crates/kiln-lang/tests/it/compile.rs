@@ -70,7 +70,7 @@ fn errors(text: &str, files: &Files, token: Option<&Permissions>) -> Vec<String>
 #[test]
 fn jobs_keep_their_order_and_know_their_needs_by_place() {
     let plan = plan(
-        "on: push\njobs:\n  test:\n    needs: [build, LINT, build]\n    runs-on: x\n    steps: [{run: a}]\n  \
+        "on: push\njobs:\n  test:\n    needs: [build, lint, build]\n    runs-on: x\n    steps: [{run: a}]\n  \
          build:\n    runs-on: [self-hosted, linux]\n    steps: [{run: a}]\n  lint:\n    runs-on: x\n    steps: []\n",
     );
     let jobs = &plan.root().jobs;

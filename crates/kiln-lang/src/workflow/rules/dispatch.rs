@@ -5,6 +5,7 @@ use std::sync::Arc;
 use kiln_core::value::Value;
 
 use crate::diag::Diagnostic;
+use crate::expr::number;
 use crate::workflow::Document;
 use crate::yaml::{Entry, Node};
 
@@ -54,6 +55,15 @@ fn check_input(input: &Entry, event: &str, found: &mut Vec<Diagnostic>) {
     }
 }
 
+/// GitHub takes a number in quotes too.
+fn is_number(value: &Value) -> bool {
+    match value {
+        Value::Number(_) => true,
+        Value::String(text) => !text.trim().is_empty() && !number::parse(text).is_nan(),
+        _ => false,
+    }
+}
+
 fn check_default(
     default: &Arc<Node>,
     kind: &str,
@@ -65,7 +75,7 @@ fn check_default(
     };
     let wanted = match (kind, &scalar.value) {
         ("boolean", value) if !matches!(value, Value::Bool(_)) => "`true` or `false`",
-        ("number", value) if !matches!(value, Value::Number(_)) => "a number",
+        ("number", value) if !is_number(value) => "a number",
         ("string" | "choice" | "environment", Value::Bool(_) | Value::Number(_)) => {
             // The table reads these as text; GitHub's parser wants a real string.
             return found.push(

@@ -53,7 +53,13 @@ fn pattern(node: &Arc<Node>, sources: &SourceMap, found: &mut Vec<Diagnostic>) {
 fn schedule(entry: &Arc<Node>, sources: &SourceMap, found: &mut Vec<Diagnostic>) {
     if let Some(node) = entry.get("cron") {
         let text = node.text().unwrap_or_default();
-        if let Err(error) = Cron::parse(text) {
+        if text.trim() != text {
+            let message = "a schedule cannot start or end with a space";
+            found.push(
+                Diagnostic::error("cron", node.span, message)
+                    .help(format!("write '{}'", text.trim())),
+            );
+        } else if let Err(error) = Cron::parse(text) {
             let span = node.locate(error.span.clone(), sources);
             found.push(Diagnostic::error("cron", span, error.message.clone()));
         }

@@ -9,6 +9,7 @@ use crate::source::Span;
 use crate::suggest::closest_of_many;
 use crate::workflow::{Document, Job};
 
+/// GitHub takes the ids as they are written: `needs: Build` is not the job `build`.
 pub(super) fn check(document: &Document, found: &mut Vec<Diagnostic>) {
     let jobs: Vec<Job<'_>> = document.jobs().collect();
     let Some(node) = document.root.get("jobs").filter(|node| node.is_mapping()) else { return };
@@ -17,13 +18,13 @@ pub(super) fn check(document: &Document, found: &mut Vec<Diagnostic>) {
         found.push(Diagnostic::error("missing-key", node.span, message));
         return;
     }
-    let index: HashMap<String, usize> =
-        jobs.iter().enumerate().map(|(at, job)| (job.id().to_ascii_lowercase(), at)).collect();
+    let index: HashMap<&str, usize> =
+        jobs.iter().enumerate().map(|(at, job)| (job.id(), at)).collect();
     let mut edges = vec![Vec::new(); jobs.len()];
     for (at, job) in jobs.iter().enumerate() {
         for need in job.needs() {
             let name = need.text().unwrap_or_default();
-            match index.get(&name.to_ascii_lowercase()) {
+            match index.get(name) {
                 Some(&other) => edges[at].push(other),
                 // The table has already refused these.
                 None if name.is_empty() || name.contains("${{") => {}
@@ -88,10 +89,7 @@ fn circle(cycle: &[usize], jobs: &[Job<'_>]) -> Diagnostic {
     };
     let place = |from: usize, to: usize| {
         let target = jobs[to].id();
-        let need = jobs[from]
-            .needs()
-            .into_iter()
-            .find(|need| need.text().is_some_and(|text| text.eq_ignore_ascii_case(target)));
+        let need = jobs[from].needs().into_iter().find(|need| need.text() == Some(target));
         need.map_or(jobs[from].key.span, |need| need.span)
     };
     let next = |at: usize| cycle[(at + 1) % cycle.len()];

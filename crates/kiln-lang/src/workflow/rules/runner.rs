@@ -38,16 +38,10 @@ fn check_group(group: &Arc<Node>, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// An expression may leave the image empty on purpose; written out, it must be there.
+/// An empty text is no container, as is an expression that evaluates to nothing; a mapping that is
+/// written out must name its image.
 fn check_image(key: &Arc<Node>, container: &Arc<Node>, found: &mut Vec<Diagnostic>) {
-    let missing = match container.text() {
-        // The table refuses an empty service.
-        Some(text) => key.text() == Some("container") && text.is_empty() && !container.is_null(),
-        None => {
-            container.is_mapping() && container.get("image").is_none() && !has_expression(container)
-        }
-    };
-    if missing {
+    if container.is_mapping() && container.get("image").is_none() && !has_expression(container) {
         let message = "a container needs an image";
         found.push(Diagnostic::error("missing-key", key.span, message).help("add `image: …`"));
     }

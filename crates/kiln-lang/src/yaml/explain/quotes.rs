@@ -3,6 +3,7 @@
 use crate::diag::Diagnostic;
 
 use super::Place;
+use super::line::Line;
 
 impl Place<'_> {
     pub(super) fn unclosed_quote(&self, complaint: &str) -> Option<Diagnostic> {
@@ -12,8 +13,25 @@ impl Place<'_> {
         let here = self.text[self.at..].starts_with(['"', '\'']).then_some(self.at);
         let start = here.or_else(|| self.text[..self.at].rfind(['"', '\'']))?;
         let quote = self.text[start..].chars().next()?;
+        if complaint.contains("invalid indentation")
+            && let Some(line) = self.line_left_of_key(start, quote)
+        {
+            return Some(self.too_far_left(line, "the string", start));
+        }
         let found = self.error(start, start + 1, format!("this {quote} is never closed"));
         Some(found.label("the string starts here").help(format!("add the closing {quote}")))
+    }
+
+    /// The first line of a string that does not stand deeper than its key, if it looks like text: a
+    /// key there rather says that the string should have ended before.
+    fn line_left_of_key(&self, start: usize, quote: char) -> Option<Line<'_>> {
+        let end = start + 1 + self.text[start + 1..].find(quote)?;
+        let owner = Line::at(self.text, start).key_column();
+        let breaks = self.text[start..end].match_indices('\n').map(|(at, _)| start + at + 1);
+        let mut lines = breaks.map(|at| Line::at(self.text, at));
+        lines
+            .find(|line| !line.content().is_empty() && line.indent() <= owner)
+            .filter(|line| line.is_bare_text())
     }
 
     /// `"\d+"`: a backslash means something inside double quotes.

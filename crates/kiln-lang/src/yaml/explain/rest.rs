@@ -2,12 +2,18 @@
 
 use crate::diag::Diagnostic;
 
+use super::line::Line;
 use super::{Place, key_name};
 
 impl Place<'_> {
     /// `- deploy:` where the keys of a mapping stand.
     pub(super) fn item_among_keys(&self, complaint: &str) -> Option<Diagnostic> {
         if !complaint.contains("did not find expected key") || !self.line.is_item() {
+            return None;
+        }
+        // Below an item of the same list it is only indented too far.
+        let parent = self.lines_before().find(|line| line.indent() < self.line.indent());
+        if parent.is_some_and(Line::is_item) {
             return None;
         }
         let (start, end) = self.whole_line();

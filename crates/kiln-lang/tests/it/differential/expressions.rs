@@ -184,6 +184,10 @@ const DIGITS: &str = "Numbers have at most 15 digits as text, as on the runner";
 const CAPITALS: &str =
     "A letter whose capital is two letters, such as ß, is compared as itself, as on the runner";
 
+const SAME_KEYS: &str =
+    "Keys of an object that differ only in case are both kept; GitHub's parser keeps the first";
+const SPELLINGS: &str = "A text in capital `0X` or binary `0b` is no number, as on the runner";
+
 /// One example of each difference, so that a reason which no longer holds is noticed.
 pub(super) const KNOWN_TO_DIFFER: &[(&str, &str)] = &[
     ("1 1 #", LEXED_FIRST),
@@ -191,6 +195,9 @@ pub(super) const KNOWN_TO_DIFFER: &[(&str, &str)] = &[
     ("join(a.list,)", TRAILING_COMMA),
     ("format('{0}', 12345678901234567)", DIGITS),
     ("'two' < 'ß'", CAPITALS),
+    ("fromJSON('{\"a\": 1, \"A\": 2}')", SAME_KEYS),
+    ("'0XFF' == 255", SPELLINGS),
+    ("'0b1' == 1", SPELLINGS),
 ];
 
 fn reason(text: &str, kiln: &Json, github: &Json) -> Option<&'static str> {
@@ -200,6 +207,8 @@ fn reason(text: &str, kiln: &Json, github: &Json) -> Option<&'static str> {
         (None, Some("evaluation")) if text.contains("case(") => Some(LAZY_CASE),
         (Some("parsing"), _) if text.replace(' ', "").contains(",)") => Some(TRAILING_COMMA),
         (None, None) if text.contains("12345678901234567") => Some(DIGITS),
+        (None, None) if text.contains("\"A\"") => Some(SAME_KEYS),
+        (None, None) if text.contains("0X") || text.contains("0b") => Some(SPELLINGS),
         (None, None) if text.contains("ß") || text.contains("Ünï") => Some(CAPITALS),
         _ => None,
     }

@@ -228,7 +228,8 @@ const HEADER: &str = "\
 Kiln is compared with GitHub's published parser (`@actions/workflow-parser`, the one in GitHub's
 editor extension) on the whole corpus in `crates/kiln-lang/tests/corpus`: accepted or refused, jobs,
 conditions, step ids and the lines of errors; and with `@actions/expressions` on thousands of random
-expressions. These are all the differences.
+expressions. These are all the differences on those files and expressions: the test fails when one is
+missing here, or no longer there.
 
 This page is written by a test from `crates/kiln-lang/tests/it/differential/explained.txt`
 (`UPDATE_EXPECT=1 scripts/test -p kiln-lang`).
