@@ -182,7 +182,9 @@ impl Checker<'_> {
                     continue;
                 }
                 self.key_template(entry, allowed);
-                if is_insert(entry) && entry.value.is_mapping() {
+                // Only a matrix takes in a mapping that is written out; `env` wants an expression.
+                let takes_mapping = matches!(rest.value.shape, Shape::Sequence(_));
+                if takes_mapping && is_insert(entry) && entry.value.is_mapping() {
                     self.mapping(&entry.value, mapping, what, allowed, entry.key.span);
                 } else {
                     self.visit(&entry.value, rest.value, allowed, entry.key.span);
