@@ -61,71 +61,6 @@ impl Place<'_> {
 
     /// Whatever is left, in words of our own.
     pub(super) fn other(&self, complaint: &str) -> Diagnostic {
-        const WORDS: &[(&str, &str, &str)] = &[
-            (
-                "unprintable",
-                "a character that cannot be printed",
-                "remove it, or write it as an escape in double quotes",
-            ),
-            (
-                "byte order mark",
-                "a byte order mark stands inside the file",
-                "remove this invisible character",
-            ),
-            (
-                "document end marker",
-                "text after the end of the document",
-                "keep one workflow per file, without `...`",
-            ),
-            (
-                "indentation indicator",
-                "a block cannot be indented by 0 spaces",
-                "remove the digit after `|` or `>`",
-            ),
-            (
-                "while scanning a block scalar",
-                "text cannot follow `|` or `>` on its line",
-                "start it on the next line, indented below its key",
-            ),
-            (
-                "directive",
-                "a line that starts with `%` is a directive of YAML",
-                "put the value in quotes, or remove the line",
-            ),
-            (
-                "TAG",
-                "a line that starts with `%` is a directive of YAML",
-                "put the value in quotes, or remove the line",
-            ),
-            ("tag", "this tag cannot be read", "a value that starts with `!` needs quotes"),
-            (
-                "node content",
-                "a value is expected here",
-                "check the brackets and commas of this line",
-            ),
-            (
-                "duplicated anchor",
-                "this name is given twice",
-                "give the second anchor another name",
-            ),
-            ("'-' must be followed", "a space is missing after `-`", "write `- ` before each item"),
-            (
-                "cannot start with '-'",
-                "a value cannot start with `-` here",
-                "put the value in quotes",
-            ),
-            ("tab", "a tab cannot stand here", "use spaces"),
-            (
-                "simple key",
-                "a key and a `:` are expected",
-                "check the indentation of this line and of those above it",
-            ),
-            (
-                "expected '-' indicator",
-                "an item that starts with `- ` is expected",
-                "check the indentation of this line and of those above it",
-            ),
-        ];
         let words = WORDS.iter().find(|(part, ..)| complaint.contains(part));
         let (message, help) = words.map_or(
             (
@@ -137,3 +72,58 @@ impl Place<'_> {
         Diagnostic::error("yaml-syntax", self.rest_of_line(), message).help(help)
     }
 }
+
+/// A part of the scanner's complaint, what is said instead, and the remedy.
+const WORDS: &[(&str, &str, &str)] = &[
+    (
+        "unprintable",
+        "a character that cannot be printed",
+        "remove it, or write it as an escape in double quotes",
+    ),
+    (
+        "byte order mark",
+        "a byte order mark stands inside the file",
+        "remove this invisible character",
+    ),
+    (
+        "document end marker",
+        "text after the end of the document",
+        "keep one workflow per file, without `...`",
+    ),
+    (
+        "indentation indicator",
+        "a block cannot be indented by 0 spaces",
+        "remove the digit after `|` or `>`",
+    ),
+    (
+        "while scanning a block scalar",
+        "text cannot follow `|` or `>` on its line",
+        "start it on the next line, indented below its key",
+    ),
+    (
+        "directive",
+        "a line that starts with `%` is a directive of YAML",
+        "put the value in quotes, or remove the line",
+    ),
+    (
+        "TAG",
+        "a line that starts with `%` is a directive of YAML",
+        "put the value in quotes, or remove the line",
+    ),
+    ("tag", "this tag cannot be read", "a value that starts with `!` needs quotes"),
+    ("node content", "a value is expected here", "check the brackets and commas of this line"),
+    ("duplicated anchor", "this name is given twice", "give the second anchor another name"),
+    ("'-' must be followed", "a space is missing after `-`", "write `- ` before each item"),
+    ("cannot start with '-'", "a value cannot start with `-` here", "put the value in quotes"),
+    ("tab", "a tab cannot stand here", "use spaces"),
+    (
+        "simple key",
+        "a key and a `:` are expected",
+        "check the indentation of this line and of those above it",
+    ),
+    (
+        "expected '-' indicator",
+        "an item that starts with `- ` is expected",
+        "check the indentation of this line and of those above it",
+    ),
+];
