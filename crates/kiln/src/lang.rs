@@ -349,7 +349,14 @@ impl Env for Here<'_> {
 pub(crate) fn evaluate(expr: &str, contexts: &Object) -> Result<Value, EvalError> {
     let given = contexts.iter().map(|(name, _)| name.to_owned());
     let names = Names::with_contexts(given, STEP_CONDITION);
-    match expr::parse_checked(expr, &names)? {
+    let parsed = expr::parse_checked(expr, &names).map_err(|error| match contexts.is_empty() {
+        // Without any context, the list of what is there says nothing.
+        true if error.message.contains("context") => {
+            error.help("give contexts with `--context FILE`")
+        }
+        _ => error,
+    });
+    match parsed? {
         Some(expr) => Ok(eval::evaluate(&expr, &Here(contexts))?),
         None => Ok(Value::Null),
     }

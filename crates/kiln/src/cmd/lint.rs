@@ -15,6 +15,9 @@ use crate::lang::{self, CheckOptions, Read};
 use crate::output::{Checked, Console, findings, github, human, json, sarif};
 use crate::read;
 
+/// Nobody reads more than this, and drawing them takes its time.
+const MAX_SHOWN: usize = 500;
+
 #[expect(
     clippy::disallowed_methods,
     reason = "the summary says how long it took; nothing depends on it"
@@ -31,7 +34,16 @@ pub(crate) fn run(args: &LintArgs, console: &mut Console) -> Result<Outcome> {
         .any(|found| args.deny_warnings || found.diagnostic.severity == Severity::Error);
     findings.retain(|found| !args.quiet || found.diagnostic.severity == Severity::Error);
     match args.format {
-        LintFormat::Human => console.print(&human::render(&findings))?,
+        LintFormat::Human => {
+            let shown = &findings[..findings.len().min(MAX_SHOWN)];
+            console.print(&human::render(shown))?;
+            if shown.len() < findings.len() {
+                let more = findings.len() - shown.len();
+                console.note_line(&format!(
+                    "{more} more findings are not shown; `--format json` has them all"
+                ));
+            }
+        }
         LintFormat::Json => console.print_raw(&json::array(&findings))?,
         LintFormat::Jsonl => console.print_raw(&json::lines(&findings))?,
         LintFormat::Sarif => console.print_raw(&sarif::render(&findings, &find::home()?))?,

@@ -114,3 +114,17 @@ fn a_file_that_never_ends_is_refused() {
     let answer = place.kiln(&["lint", "/dev/zero", "--format", "json"]);
     assert_eq!(answer.code(1).json()[0]["message"], "the file is larger than 16 MiB");
 }
+
+#[test]
+fn a_flood_of_findings_is_cut_for_people_and_whole_for_programs() {
+    let place = Place::new();
+    let keys: String = (0..700).map(|number| format!("k{number}: 1\n")).collect();
+    place.file(
+        "flood.yml",
+        format!("on: push\npermissions: {{}}\njobs: {{a: {{runs-on: x}}}}\n{keys}"),
+    );
+    let human = place.kiln(&["lint", "flood.yml"]);
+    assert!(human.code(1).err.contains("200 more findings are not shown"), "{}", human.err);
+    let json = place.kiln(&["lint", "--format", "json", "flood.yml"]);
+    assert_eq!(json.code(1).json().as_array().map(Vec::len), Some(700));
+}
