@@ -349,12 +349,13 @@ impl Env for Here<'_> {
 pub(crate) fn evaluate(expr: &str, contexts: &Object) -> Result<Value, EvalError> {
     let given = contexts.iter().map(|(name, _)| name.to_owned());
     let names = Names::with_contexts(given, STEP_CONDITION);
-    let parsed = expr::parse_checked(expr, &names).map_err(|error| match contexts.is_empty() {
+    let parsed = expr::parse_checked(expr, &names).map_err(|error| {
         // Without any context, the list of what is there says nothing.
-        true if error.message.contains("context") => {
+        if contexts.is_empty() && error.message.contains("context") {
             error.help("give contexts with `--context FILE`")
+        } else {
+            error
         }
-        _ => error,
     });
     match parsed? {
         Some(expr) => Ok(eval::evaluate(&expr, &Here(contexts))?),
