@@ -284,8 +284,8 @@ fn happened(event: &Event) -> trigger::Event {
     }
 }
 
-/// What is known of the `github` context before a run.
-pub(crate) fn known_contexts(event: &Event) -> Object {
+/// What is known before a run: much of `github`, and the inputs of a dispatch.
+pub(crate) fn known_contexts(event: &Event, inputs: Option<Object>) -> Object {
     let happened = happened(event);
     let reference = happened.git_ref.as_str();
     let (kind, name) = match GitRef::parse(reference) {
@@ -302,7 +302,11 @@ pub(crate) fn known_contexts(event: &Event) -> Object {
     if !event.payload.is_empty() {
         github.insert("event", Value::object(event.payload.clone()));
     }
-    [("github", Value::object(github))].into_iter().collect()
+    let mut known: Object = [("github", Value::object(github))].into_iter().collect();
+    if let Some(inputs) = inputs {
+        known.insert("inputs", Value::object(inputs));
+    }
+    known
 }
 
 /// Why an expression has no value.

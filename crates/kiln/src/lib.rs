@@ -8,6 +8,7 @@ mod cli;
 mod cmd;
 mod find;
 mod graph;
+mod inputs;
 mod lang;
 mod output;
 mod read;

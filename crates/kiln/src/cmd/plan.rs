@@ -9,6 +9,7 @@ use kiln_lang::{foresee, trigger};
 use super::compiled;
 use crate::Outcome;
 use crate::cli::PlanArgs;
+use crate::inputs;
 use crate::lang::{self, Event, Triggers};
 use crate::output::plan_json::PlanView;
 use crate::output::{Console, json, plan_human, plan_json};
@@ -19,7 +20,7 @@ pub(crate) fn run(args: &PlanArgs, console: &mut Console) -> Result<Outcome> {
     let Some(compiled) = compiled::compile(&args.workflow, console)? else {
         return Ok(Outcome::Errors);
     };
-    let view = view(&compiled.plan, &compiled.triggers, event.as_ref());
+    let view = view(&compiled.plan, &compiled.triggers, event.as_ref())?;
     print(&view, args.json, console)
 }
 
@@ -31,16 +32,19 @@ pub(crate) fn show(
     as_json: bool,
     console: &mut Console,
 ) -> Result<Outcome> {
-    print(&view(plan, triggers, Some(event)), as_json, console)
+    print(&view(plan, triggers, Some(event))?, as_json, console)
 }
 
-fn view(plan: &Plan, triggers: &Triggers, event: Option<&Event>) -> PlanView {
+fn view(plan: &Plan, triggers: &Triggers, event: Option<&Event>) -> Result<PlanView> {
     let decided = event.map(|event| (event, triggers.decide(event)));
     let mut view = plan_json::view(plan, &triggers.shown(), decided);
     if let Some(event) = event {
-        view.foresee(&foresee::jobs(plan.root(), &lang::known_contexts(event)), plan);
+        // Without a payload the inputs are open questions, not missing ones.
+        let given = inputs::of_payload(event);
+        let known = (!given.is_empty()).then(|| inputs::typed(plan, &given)).transpose()?;
+        view.foresee(&foresee::jobs(plan.root(), &lang::known_contexts(event, known)), plan);
     }
-    view
+    Ok(view)
 }
 
 fn print(view: &PlanView, as_json: bool, console: &mut Console) -> Result<Outcome> {

@@ -122,6 +122,13 @@ impl Page {
                 self.row(indent, label, &format!("{}{unit}", text(value)));
             }
         }
+        if let Some(permissions) = &job.permissions {
+            let granted = text(permissions);
+            self.row(indent, "may", if granted.is_empty() { "nothing" } else { &granted });
+        }
+        if let Some(retry) = &job.retry {
+            self.row(indent, "retry", &text(retry));
+        }
         if let Some(concurrency) = &job.concurrency {
             self.concurrency(indent, concurrency);
         }

@@ -18,7 +18,7 @@
 //!     "decision": {"runs": true, "reason": "…"},
 //!     "legs": [{"os": "ubuntu-24.04"}], "matrix": null, "fail_fast": null, "max_parallel": null,
 //!     "runs_on": "${{ matrix.os }}", "environment": null, "timeout_minutes": 10,
-//!     "concurrency": null,
+//!     "concurrency": null, "permissions": {"contents": "read"}, "outputs": null, "retry": null,
 //!     "steps": [{"id": "checkout", "name": null, "if": "success()", "does": "actions/checkout@v4"}],
 //!     "uses": null, "jobs": null
 //!   }]
@@ -30,8 +30,8 @@
 //! `jobs` are those of a called workflow; `jobs` is null when its file was not at hand.
 
 use kiln_core::plan::{
-    Concurrency, Data, Job, JobKind, MapKey, Plan, QueueMode, Step, StepKind, Strategy, Template,
-    UseTarget, Workflow,
+    Concurrency, Data, Job, JobKind, MapKey, Permissions, Plan, QueueMode, Step, StepKind,
+    Strategy, Template, UseTarget, Workflow,
 };
 use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
@@ -125,6 +125,10 @@ pub(crate) struct JobView {
     pub(crate) environment: Option<Json>,
     pub(crate) timeout_minutes: Option<Json>,
     pub(crate) concurrency: Option<ConcurrencyView>,
+    /// What its token may do, by scope; null when the workflow does not say.
+    pub(crate) permissions: Option<Json>,
+    outputs: Option<Json>,
+    pub(crate) retry: Option<Json>,
     pub(crate) steps: Option<Vec<StepView>>,
     pub(crate) uses: Option<String>,
     pub(crate) jobs: Option<Vec<JobView>>,
@@ -202,6 +206,12 @@ fn job(plan: &Plan, workflow: &Workflow, job: &Job, stage: usize, depth: usize) 
         environment: None,
         timeout_minutes: None,
         concurrency: job.concurrency.as_ref().map(concurrency),
+        permissions: job.permissions.as_ref().or(workflow.permissions.as_ref()).map(permissions),
+        outputs: None,
+        retry: job
+            .retry
+            .as_ref()
+            .map(|retry| json!({"max": retry.max, "backoff_seconds": retry.backoff_seconds})),
         steps: None,
         uses: None,
         jobs: None,
@@ -210,6 +220,8 @@ fn job(plan: &Plan, workflow: &Workflow, job: &Job, stage: usize, depth: usize) 
         JobKind::Steps(steps) => {
             view.runs_on = Some(data(&steps.runs_on));
             view.environment = steps.environment.as_ref().map(data);
+            let outputs = steps.outputs.iter().map(|(name, value)| (name.clone(), template(value)));
+            view.outputs = (!steps.outputs.is_empty()).then(|| Json::Object(outputs.collect()));
             view.timeout_minutes = steps.timeout_minutes.as_ref().map(template);
             view.steps = Some(steps.steps.iter().map(step).collect());
         }
@@ -251,6 +263,15 @@ fn concurrency(concurrency: &Concurrency) -> ConcurrencyView {
             QueueMode::Max => "max",
         },
     }
+}
+
+fn permissions(permissions: &Permissions) -> Json {
+    let granted = permissions.granted();
+    Json::Object(
+        granted
+            .map(|(scope, access)| (scope.as_str().to_owned(), json!(access.as_str())))
+            .collect(),
+    )
 }
 
 fn step(step: &Step) -> StepView {
@@ -378,6 +399,9 @@ mod tests {
                 "legs": [{"os": "ubuntu-24.04"}, {"os": "macos-15"}, {"os": "windows-2025"}],
                 "matrix": null, "fail_fast": null, "max_parallel": null,
                 "runs_on": "${{ matrix.os }}", "environment": null, "timeout_minutes": null,
+                "permissions": null,
+                "outputs": null,
+                "retry": null,
                 "concurrency": null,
                 "steps": [{"id": "__run", "name": null, "if": "success()", "does": "make"}],
                 "uses": null, "jobs": null,

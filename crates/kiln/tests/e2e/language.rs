@@ -237,3 +237,31 @@ fn calls_that_multiply_are_refused() {
     let answer = place.kiln(&["plan", ".github/workflows/x1.yml"]);
     assert!(answer.code(1).err.contains("at most 10000 are allowed"), "{answer:#?}");
 }
+
+/// F2
+#[test]
+fn the_inputs_of_a_dispatch_decide_conditions_and_are_checked() {
+    let place = Place::repository();
+    place.file(
+        "d.yml",
+        "on:\n  workflow_dispatch:\n    inputs:\n      fast: {type: boolean, default: true}\n      mode: {type: choice, options: [a, b]}\n\
+         jobs:\n  slow:\n    runs-on: x\n    if: ${{ !inputs.fast }}\n    steps: [{run: x}]\n  b:\n    runs-on: x\n    if: inputs.mode == 'b'\n    steps: [{run: x}]\n",
+    );
+    let plan = |payload: &str| {
+        place.file("event.json", payload);
+        place.kiln(&[
+            "plan",
+            "d.yml",
+            "--event",
+            "workflow_dispatch",
+            "--event-file",
+            "event.json",
+            "--json",
+        ])
+    };
+    let jobs = plan(r#"{"inputs": {"fast": "false", "mode": "a"}}"#).code(0).json();
+    assert_eq!(jobs["jobs"][0]["decision"]["runs"], true, "{jobs:#}");
+    assert_eq!(jobs["jobs"][1]["decision"]["runs"], false, "{jobs:#}");
+    assert!(plan(r#"{"inputs": {"mode": "c"}}"#).code(2).err.contains("expected one of a, b"));
+    assert!(plan(r#"{"inputs": {"other": "1"}}"#).code(2).err.contains("no input `other`"));
+}

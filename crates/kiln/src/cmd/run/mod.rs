@@ -9,9 +9,8 @@ use std::sync::Arc;
 use std::sync::Mutex;
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use kiln_core::plan::{Input, InputKind, Plan};
 use kiln_core::run::Conclusion;
-use kiln_core::value::{Object, Value};
+use kiln_core::value::Value;
 use kiln_runner::action::{Mirror, Resolver};
 use kiln_runner::git::Repository;
 use kiln_runner::job::Host;
@@ -25,6 +24,7 @@ use super::compiled::{self, Compiled};
 use crate::Outcome;
 use crate::cli::RunArgs;
 use crate::find;
+use crate::inputs;
 use crate::lang::{Decision, Event};
 use crate::output::Console;
 use crate::read;
@@ -105,7 +105,7 @@ fn one(
         Pristine::of_commit(&repository, &commit, directory.join("files"))?
     };
     let options = Options {
-        inputs: inputs(&plan, &args.input)?,
+        inputs: inputs::typed(&plan, &given_inputs(args, event)?)?,
         plan: Arc::new(plan),
         github,
         vars: pairs(&args.var)?
@@ -213,6 +213,14 @@ fn run_directory() -> Result<PathBuf> {
     Ok(directory)
 }
 
+/// What was typed, else what the payload of a dispatch says.
+fn given_inputs(args: &RunArgs, event: &Event) -> Result<Vec<(String, String)>> {
+    let mut given = pairs(&args.input)?;
+    let typed = |name: &str| args.input.iter().any(|pair| pair.starts_with(&format!("{name}=")));
+    given.extend(inputs::of_payload(event).into_iter().filter(|(name, _)| !typed(name)));
+    Ok(given)
+}
+
 /// `name=value`, each.
 fn pairs(given: &[String]) -> Result<Vec<(String, String)>> {
     let pair = |text: &String| match text.split_once('=') {
@@ -251,60 +259,4 @@ fn secrets(args: &RunArgs) -> Result<Vec<(String, String)>> {
         }
     }
     Ok(secrets)
-}
-
-/// The inputs of a dispatched workflow, of their declared types.
-fn inputs(plan: &Plan, given: &[String]) -> Result<Object> {
-    let given = pairs(given)?;
-    let declared = &plan.root().dispatch_inputs;
-    for (name, _) in &given {
-        if !declared.iter().any(|input| input.name.eq_ignore_ascii_case(name)) {
-            let known: Vec<&str> = declared.iter().map(|input| input.name.as_str()).collect();
-            let known = if known.is_empty() {
-                "it has none".to_owned()
-            } else {
-                format!("it has {}", known.join(", "))
-            };
-            bail!("the workflow has no input `{name}`; {known}");
-        }
-    }
-    let mut inputs = Object::new();
-    for input in declared {
-        let value = given
-            .iter()
-            .find(|(name, _)| name.eq_ignore_ascii_case(&input.name))
-            .map(|(_, value)| value.clone());
-        inputs.insert(input.name.as_str(), typed(input, value)?);
-    }
-    Ok(inputs)
-}
-
-fn typed(input: &Input, given: Option<String>) -> Result<Value> {
-    let default = || input.default.as_ref().and_then(|default| default.as_str().map(str::to_owned));
-    let text = match given.or_else(default) {
-        Some(text) => text,
-        None if input.required && input.default.is_none() => bail!(
-            "the workflow requires the input `{}`: give `--input {}=…`",
-            input.name,
-            input.name
-        ),
-        None => match &input.default {
-            Some(kiln_core::plan::Template::Literal(value)) => return Ok(value.clone()),
-            _ => String::new(),
-        },
-    };
-    Ok(match &input.kind {
-        InputKind::Boolean => match text.as_str() {
-            "true" => Value::Bool(true),
-            "false" | "" => Value::Bool(false),
-            other => bail!("the input `{}` is `{other}`, expected true or false", input.name),
-        },
-        InputKind::Number => Value::Number(text.parse().with_context(|| {
-            format!("the input `{}` is `{text}`, expected a number", input.name)
-        })?),
-        InputKind::Choice(options) if !options.contains(&text) => {
-            bail!("the input `{}` is `{text}`, expected one of {}", input.name, options.join(", "))
-        }
-        _ => Value::from(text),
-    })
 }
