@@ -122,8 +122,8 @@ Every feature of GitHub's workflow language and what Kiln does with it. This pag
 table that the parser itself uses (`crates/kiln-lang/src/schema/`), by `cargo xtask gen`: what it lists is what
 is accepted, and everything else is an error with a suggestion. Nothing is silently ignored.
 
-- **yes**: read, checked and compiled into a plan. Running plans arrives with the engine; until then
-  `kiln lint`, `kiln plan` and `kiln graph` are what can be done with them.
+- **yes**: read, checked and compiled into a plan. What `kiln run` cannot execute of it yet, it refuses with a
+  message: see [what is missing](run.md#what-is-missing).
 - **refused**: an error, for the reason given.
 
 Where Kiln and GitHub's own parser still differ: [differences](differences.md). Kiln's own keys live in
