@@ -23,6 +23,7 @@ pub(super) fn explain(file: FileId, text: &str, at: usize, complaint: &str) -> D
         .or_else(|| place.trailing_content(complaint))
         .or_else(|| place.invalid_escape(complaint))
         .or_else(|| place.unclosed_quote(complaint))
+        .or_else(|| place.glued_comment(complaint))
         .or_else(|| place.braces_without_dollar())
         .or_else(|| place.unclosed_bracket(complaint))
         .or_else(|| place.reserved_character(complaint))

@@ -34,6 +34,20 @@ impl Place<'_> {
         })
     }
 
+    /// `[one]# two`: a comment starts after white space only.
+    pub(super) fn glued_comment(&self, complaint: &str) -> Option<Diagnostic> {
+        if !complaint.contains("comments must be separated") {
+            return None;
+        }
+        let at = self.line.text.find('#').map_or(self.at, |at| self.line.start + at);
+        let found = self.error(
+            at,
+            self.line.start + self.line.text.trim_end().len(),
+            "a comment needs a space before its `#`",
+        );
+        Some(found.help("put a space before it, or quotes around the value"))
+    }
+
     /// An anchor without a name: `&` starts a value.
     pub(super) fn nameless_anchor(&self, complaint: &str) -> Option<Diagnostic> {
         let here = self.text[self.at..].starts_with('&').then_some(self.at);
