@@ -119,6 +119,17 @@ impl Object {
         })
     }
 
+    /// The value at the end of a path of keys.
+    pub fn path(&self, path: &[&str]) -> Option<&Value> {
+        let (first, rest) = path.split_first()?;
+        let value = self.get(first)?;
+        match (rest, value) {
+            ([], value) => Some(value),
+            (rest, Value::Object(inner)) => inner.path(rest),
+            _ => None,
+        }
+    }
+
     pub fn insert(&mut self, key: impl Into<Arc<str>>, value: Value) {
         self.entries.insert(key.into(), value);
     }
@@ -157,6 +168,17 @@ mod tests {
         assert_eq!(object.get("PATH").and_then(Value::as_str), Some("upper"));
         assert_eq!(object.get("path").and_then(Value::as_str), Some("mixed"));
         assert!(object.get("other").is_none());
+    }
+
+    #[test]
+    fn a_path_leads_through_objects_only() {
+        let inner: Object = [("ref", Value::from("main"))].into_iter().collect();
+        let object: Object =
+            [("base", Value::object(inner)), ("n", Value::from(1.0))].into_iter().collect();
+        assert_eq!(object.path(&["base", "REF"]).and_then(Value::as_str), Some("main"));
+        assert!(object.path(&["n", "ref"]).is_none());
+        assert!(object.path(&["base", "gone"]).is_none());
+        assert!(object.path(&[]).is_none());
     }
 
     #[test]

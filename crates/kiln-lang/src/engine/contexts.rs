@@ -1,6 +1,6 @@
 //! The contexts of a job's own expressions.
 
-use kiln_core::run::{JobContext, Need, Status};
+use kiln_core::run::{JobContext, LegNo, Need, Neighbourhood, Status};
 use kiln_core::value::{Object, Value};
 
 use crate::expr::eval::{Env, StatusFunction};
@@ -41,10 +41,10 @@ impl JobEnv {
         let leg = job.leg;
         let results = job.needs.iter().map(|need| (need.id.to_owned(), need.conclusion.result()));
         Self {
-            needs: jobs(&job.needs),
-            inputs: inputs(expressions, job),
+            needs: Value::object(jobs(&job.needs)),
+            inputs: Value::object(inputs(expressions, job)),
             matrix: leg.map_or(Value::Null, |leg| Value::object(leg.matrix.clone())),
-            strategy: leg.map_or(Value::Null, |leg| strategy(job, leg.index)),
+            strategy: leg.map_or(Value::Null, |leg| Value::object(strategy(job, leg.index))),
             status: Some(job.status),
             results: results.collect(),
             ..Self::of_run(expressions)
@@ -59,7 +59,7 @@ impl JobEnv {
     ) -> Self {
         Self {
             inputs: Value::object(inputs.clone()),
-            jobs: jobs(needs),
+            jobs: Value::object(jobs(needs)),
             ..Self::of_run(expressions)
         }
     }
@@ -72,13 +72,34 @@ impl JobEnv {
     }
 }
 
-fn inputs(expressions: &Expressions, job: &JobContext<'_>) -> Value {
+fn inputs(expressions: &Expressions, job: &JobContext<'_>) -> Object {
     let inputs = if job.scope.caller.is_some() { &job.scope.inputs } else { &expressions.inputs };
-    Value::object(inputs.clone())
+    inputs.clone()
+}
+
+/// The contexts of a leg that its runner needs, too.
+#[derive(Debug, Clone)]
+pub struct LegContexts {
+    pub inputs: Object,
+    pub needs: Object,
+    pub matrix: Object,
+    pub strategy: Object,
+}
+
+/// What the expressions of a leg's steps see of the run around it.
+pub fn leg_contexts(expressions: &Expressions, hood: &Neighbourhood, leg: LegNo) -> LegContexts {
+    let row = &hood.legs[&leg];
+    let job = hood.context(row.node, Some(leg));
+    LegContexts {
+        inputs: inputs(expressions, &job),
+        needs: jobs(&job.needs),
+        matrix: row.matrix.clone(),
+        strategy: strategy(&job, row.index),
+    }
 }
 
 /// `needs` or `jobs`: result and outputs by id.
-fn jobs(needs: &[Need<'_>]) -> Value {
+fn jobs(needs: &[Need<'_>]) -> Object {
     let entry = |need: &Need<'_>| {
         let outputs: Object = need
             .outputs
@@ -93,20 +114,19 @@ fn jobs(needs: &[Need<'_>]) -> Value {
         .collect();
         (need.id.to_owned(), Value::object(job))
     };
-    Value::object(needs.iter().map(entry).collect())
+    needs.iter().map(entry).collect()
 }
 
-fn strategy(job: &JobContext<'_>, index: u32) -> Value {
+fn strategy(job: &JobContext<'_>, index: u32) -> Object {
     let total = u32::try_from(job.node.legs.len()).unwrap_or(u32::MAX);
-    let strategy: Object = [
+    [
         ("fail-fast", Value::from(job.node.fail_fast)),
         ("job-index", Value::from(f64::from(index))),
         ("job-total", Value::from(f64::from(total))),
         ("max-parallel", Value::from(f64::from(job.node.max_parallel.unwrap_or(total)))),
     ]
     .into_iter()
-    .collect();
-    Value::object(strategy)
+    .collect()
 }
 
 impl Env for JobEnv {

@@ -21,6 +21,7 @@ use crate::expr::eval::{Env, evaluate};
 use crate::expr::parse;
 
 use contexts::JobEnv;
+pub use contexts::{LegContexts, leg_contexts};
 pub use data::{evaluate_data, evaluate_template};
 
 /// What is the same for all jobs of a run.

@@ -37,12 +37,7 @@ pub fn github_context(
     let actor = repository.ask(&["config", "user.name"]).unwrap_or_else(|_| "kiln".to_owned());
     let server = "https://github.com";
     let text = |path: &[&str]| {
-        let mut value = Value::object(event.payload.clone());
-        for key in path {
-            let Value::Object(object) = value else { return String::new() };
-            value = object.get(key).cloned().unwrap_or_default();
-        }
-        value.as_str().unwrap_or_default().to_owned()
+        event.payload.path(path).and_then(Value::as_str).unwrap_or_default().to_owned()
     };
     let (workflow_name, workflow_path) = workflow;
     let pairs: [(&str, String); 25] = [

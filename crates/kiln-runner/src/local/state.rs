@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use kiln_core::plan::matrix::leg_name;
 use kiln_core::run::{Conclusion, LegNo, LegState, Neighbourhood, NodeNo, NodeState};
-use kiln_core::value::{Object, Value};
-use kiln_lang::engine::{Expressions, job_display_name};
+use kiln_core::value::Value;
+use kiln_lang::engine::{Expressions, LegContexts, job_display_name, leg_contexts};
 
 use crate::job::Contexts;
 
@@ -29,19 +29,10 @@ impl Names<'_> {
         let row = &self.hood.legs[&leg];
         let node = &self.hood.nodes[&row.node];
         let scope = &self.hood.scopes[&node.scope];
-        let total = f64::from(u32::try_from(node.legs.len()).unwrap_or(u32::MAX));
-        let strategy: Object = [
-            ("fail-fast", Value::from(node.fail_fast)),
-            ("job-index", Value::from(f64::from(row.index))),
-            ("job-total", Value::from(total)),
-            ("max-parallel", Value::from(node.max_parallel.map_or(total, f64::from))),
-        ]
-        .into_iter()
-        .collect();
-        let inputs = if scope.caller.is_some() { &scope.inputs } else { &self.expressions.inputs };
+        let LegContexts { inputs, needs, matrix, strategy } =
+            leg_contexts(self.expressions, self.hood, leg);
         let mut github = self.expressions.github.clone();
-        let job = &self.hood.run.plan.workflows[scope.workflow].jobs[node.job];
-        github.insert("job", Value::from(job.id.as_str()));
+        github.insert("job", Value::from(self.job_id(row.node)));
         Queued {
             leg,
             workflow: scope.workflow,
@@ -50,37 +41,16 @@ impl Names<'_> {
             contexts: Contexts {
                 github,
                 vars: self.expressions.vars.clone(),
-                inputs: inputs.clone(),
-                needs: self.needs(row.node),
-                matrix: row.matrix.clone(),
+                inputs,
+                needs,
+                matrix,
                 strategy,
             },
         }
     }
 
-    fn needs(&self, node: NodeNo) -> Object {
-        let needs =
-            self.hood.nodes[&node].needs.iter().filter_map(|need| self.hood.nodes.get(need));
-        let entry = |need: &kiln_core::run::Node| {
-            let NodeState::Done(conclusion) = need.state else { return None };
-            let outputs: Object = need
-                .outputs
-                .iter()
-                .map(|(name, value)| (name.as_str(), Value::from(value.as_str())))
-                .collect();
-            let job: Object =
-                [("result", Value::from(conclusion.result())), ("outputs", Value::object(outputs))]
-                    .into_iter()
-                    .collect();
-            Some((self.job_id(need.number).to_owned(), Value::object(job)))
-        };
-        needs.filter_map(entry).collect()
-    }
-
     fn job_id(&self, node: NodeNo) -> &str {
-        let row = &self.hood.nodes[&node];
-        let workflow = self.hood.scopes[&row.scope].workflow;
-        &self.hood.run.plan.workflows[workflow].jobs[row.job].id
+        &self.hood.job_of(node).id
     }
 
     /// `caller / job (values)`, or what `name` says.
@@ -131,9 +101,7 @@ impl Names<'_> {
             LegState::Done(conclusion) => conclusion,
             _ => Conclusion::Cancelled,
         };
-        let node = &self.hood.nodes[&leg.node];
-        let scope = &self.hood.scopes[&node.scope];
-        let job = &self.hood.run.plan.workflows[scope.workflow].jobs[node.job];
+        let job = self.hood.job_of(leg.node);
         let is_call = matches!(job.kind, kiln_core::plan::JobKind::Call(_));
         if is_call && leg.note.is_none() {
             return None;
