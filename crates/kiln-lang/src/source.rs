@@ -77,10 +77,6 @@ impl SourceFile {
         let end = self.line_starts.get(number).map_or(self.text.len(), |next| next - 1);
         without_mark(self.text[*start..end].trim_end_matches('\r'))
     }
-
-    pub fn line_count(&self) -> usize {
-        self.line_starts.len()
-    }
 }
 
 /// A line without the byte order mark that some editors put before the first one.
