@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
-/// Check, explain and draw GitHub Actions workflows, without running them
+/// Check, explain, draw and run GitHub Actions workflows on this machine
 ///
 /// Kiln reads the workflows and actions of a repository exactly as GitHub does. These commands need
 /// no server and no network.

@@ -5,7 +5,7 @@ use kiln_core::plan::{Input, InputKind, Plan};
 use kiln_core::value::{Object, Value};
 use kiln_lang::expr::coerce::to_text;
 
-use crate::lang::Event;
+use crate::events::Event;
 
 /// What the payload of a dispatch says.
 pub(crate) fn of_payload(event: &Event) -> Vec<(String, String)> {

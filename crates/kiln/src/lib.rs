@@ -6,6 +6,7 @@
 
 mod cli;
 mod cmd;
+mod events;
 mod find;
 mod graph;
 mod inputs;

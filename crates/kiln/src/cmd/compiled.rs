@@ -6,8 +6,9 @@ use anyhow::{Result, anyhow};
 use kiln_core::plan::Plan;
 use kiln_lang::diag::{self, Severity};
 
+use crate::events::Triggers;
 use crate::find::Target;
-use crate::lang::{self, Read, Triggers};
+use crate::lang::{self, Read};
 use crate::output::{Checked, Console, Finding, findings, human};
 use crate::read;
 

@@ -9,8 +9,8 @@ use kiln_lang::{foresee, trigger};
 use super::compiled;
 use crate::Outcome;
 use crate::cli::PlanArgs;
+use crate::events::{self, Event, Triggers};
 use crate::inputs;
-use crate::lang::{self, Event, Triggers};
 use crate::output::plan_json::PlanView;
 use crate::output::{Console, json, plan_human, plan_json};
 use crate::read;
@@ -42,7 +42,7 @@ fn view(plan: &Plan, triggers: &Triggers, event: Option<&Event>) -> Result<PlanV
         // Without a payload the inputs are open questions, not missing ones.
         let given = inputs::of_payload(event);
         let known = (!given.is_empty()).then(|| inputs::typed(plan, &given)).transpose()?;
-        view.foresee(&foresee::jobs(plan.root(), &lang::known_contexts(event, known)), plan);
+        view.foresee(&foresee::jobs(plan.root(), &events::known_contexts(event, known)), plan);
     }
     Ok(view)
 }

@@ -180,7 +180,7 @@ impl Page {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lang::{Decision, Event, Trigger};
+    use crate::events::{Decision, Event, Trigger};
     use crate::output::plan_json::view;
     use crate::testing::sample;
 

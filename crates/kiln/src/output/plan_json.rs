@@ -41,7 +41,7 @@ use crate::graph;
 use kiln_lang::expr::template::written;
 use kiln_lang::foresee::Outlook;
 
-use crate::lang::{Decision, Event, Trigger};
+use crate::events::{Decision, Event, Trigger};
 
 /// Workflows may call each other this deep; the compiler refuses more.
 const MAX_CALLS: usize = 16;

@@ -23,9 +23,9 @@ use signal_hook::iterator::Signals;
 use super::compiled::{self, Compiled};
 use crate::Outcome;
 use crate::cli::RunArgs;
+use crate::events::{Decision, Event};
 use crate::find;
 use crate::inputs;
-use crate::lang::{Decision, Event};
 use crate::output::Console;
 use crate::read;
 
