@@ -84,7 +84,7 @@ pub fn check(
 /// The first line of a span, for faults of a whole file or item.
 fn first_line(span: Span, sources: &SourceMap) -> Span {
     let line = sources.snippet(span).lines().next().unwrap_or_default();
-    Span { end: span.start + u32::try_from(line.trim_end().len()).unwrap_or(0), ..span }
+    Span { end: span.start + u32::try_from(line.trim_ascii_end().len()).unwrap_or(0), ..span }
 }
 
 pub(super) struct Checker<'s> {

@@ -61,7 +61,7 @@ impl<'t> Place<'t> {
     }
 
     fn rest_of_line(&self) -> Span {
-        let end = self.line.start + self.line.text.trim_end().len();
+        let end = self.line.start + self.line.text.trim_ascii_end().len();
         self.span(self.at, end.max(self.at))
     }
 
@@ -85,7 +85,7 @@ impl<'t> Place<'t> {
         let mut start = 0;
         for line in self.text.split_inclusive('\n') {
             if line.starts_with("<<<<<<< ") {
-                let end = start + line.trim_end().len();
+                let end = start + line.trim_ascii_end().len();
                 let found =
                     self.error(start, end, "the file contains an unresolved merge conflict");
                 return Some(found.help(
@@ -212,7 +212,7 @@ impl<'t> Place<'t> {
             return None;
         }
         let value = first + 2;
-        let end = self.line.text.trim_end().len();
+        let end = self.line.text.trim_ascii_end().len();
         let text = &self.line.text[value..end];
         let start = self.line.start;
         let found = self.error(
@@ -272,7 +272,7 @@ impl<'t> Place<'t> {
             return None;
         }
         let at = line.start + nearest;
-        let length = line.text[nearest..].trim_end().len();
+        let length = line.text[nearest..].trim_ascii_end().len();
         found = found.related(self.span(at, at + length), format!("{} here", spaces(nearest)));
         let parent =
             columns.iter().filter(|(column, _)| *column < nearest).map(|(_, line)| line).next();
@@ -296,9 +296,9 @@ fn spaces(count: usize) -> String {
 }
 
 fn key_name(content: &str) -> String {
-    let content = content.trim().trim_start_matches("- ");
+    let content = content.trim_ascii().trim_start_matches("- ");
     match content.split_once(':') {
-        Some((key, _)) => format!("`{}`", key.trim()),
+        Some((key, _)) => format!("`{}`", key.trim_ascii()),
         None => "this line".to_owned(),
     }
 }

@@ -340,7 +340,7 @@ fn second_document(span: Span) -> Diagnostic {
 
 fn trim_end(span: Span, text: &str) -> Span {
     let written = text.get(span.range()).unwrap_or_default();
-    Span { end: span.start + u32::try_from(written.trim_end().len()).unwrap_or(0), ..span }
+    Span { end: span.start + u32::try_from(written.trim_ascii_end().len()).unwrap_or(0), ..span }
 }
 
 fn check_key(key: &Node, diagnostics: &mut Vec<Diagnostic>) {

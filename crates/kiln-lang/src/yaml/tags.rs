@@ -63,5 +63,5 @@ pub(super) fn unknown_tag(
     let written = format!("{name} {value}");
     found
         .label("YAML reads a leading `!` as a tag, not as \"not\"")
-        .help(format!("write `${{{{ {} }}}}`", written.trim()))
+        .help(format!("write `${{{{ {} }}}}`", written.trim_ascii()))
 }

@@ -18,8 +18,9 @@ impl<'t> Line<'t> {
         self.text.len() - self.text.trim_start_matches(' ').len()
     }
 
+    /// What follows the indentation. Only plain spaces indent, so any other white space is content.
     pub(super) fn content(self) -> &'t str {
-        self.text.trim()
+        self.text[self.indent()..].trim_ascii_end()
     }
 
     /// The column at which keys of this line's mapping stand: `- key:` puts it after the dash.
@@ -56,11 +57,11 @@ impl<'t> Line<'t> {
     /// text is, if it does.
     fn block_mark(self) -> Option<(&'t str, Option<usize>)> {
         let content = self.content();
-        let content = content.split_once(" #").map_or(content, |(before, _)| before).trim_end();
+        let content = content.split_once(" #").map_or(content, |(before, _)| before).trim_ascii_end();
         let (before, mark) = content.rsplit_once(' ')?;
         let depth = mark.strip_prefix(['|', '>'])?.trim_matches(['+', '-']);
         let depth = if depth.is_empty() { None } else { Some(depth.parse().ok()?) };
-        Some((before.trim_end(), depth))
+        Some((before.trim_ascii_end(), depth))
     }
 
     /// The key that lost its colon before the mark of a block: `run |`.

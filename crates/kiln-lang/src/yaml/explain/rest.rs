@@ -42,7 +42,7 @@ impl Place<'_> {
         let at = self.line.text.find('#').map_or(self.at, |at| self.line.start + at);
         let found = self.error(
             at,
-            self.line.start + self.line.text.trim_end().len(),
+            self.line.start + self.line.text.trim_ascii_end().len(),
             "a comment needs a space before its `#`",
         );
         Some(found.help("put a space before it, or quotes around the value"))
@@ -62,7 +62,7 @@ impl Place<'_> {
     /// `{{ matrix.os }}` without its dollar sign is a mapping within a mapping.
     pub(super) fn braces_without_dollar(&self) -> Option<Diagnostic> {
         let at = self.line.text.find("{{")?;
-        let before = self.line.text[..at].trim_end();
+        let before = self.line.text[..at].trim_ascii_end();
         let starts_value = before.ends_with([':', '-', '[', ',']) || before.is_empty();
         let end = self.line.text[at..].find("}}").map(|end| at + end + 2)?;
         let braces = &self.line.text[at..end];

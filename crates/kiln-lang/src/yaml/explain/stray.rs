@@ -47,7 +47,7 @@ impl Place<'_> {
         let start = stray.start + stray.indent();
         let content = stray.content();
         if let Some(key) = stray.key_without_colon() {
-            let mark = &content[key.len()..].trim();
+            let mark = &content[key.len()..].trim_ascii();
             let found =
                 self.error(start, start + key.len(), format!("a `:` is missing after `{key}`"));
             return found.help(format!("write `{key}: {mark}`"));
@@ -67,7 +67,7 @@ impl Place<'_> {
 
     pub(super) fn no_space_after_colon(&self, colon: usize, key: &str, value: &str) -> Diagnostic {
         let odd = value.chars().next().filter(|first| first.is_whitespace());
-        let help = format!("write `{key}: {}`", value.trim());
+        let help = format!("write `{key}: {}`", value.trim_ascii());
         match odd {
             Some(odd) => {
                 let at = colon + 1;
