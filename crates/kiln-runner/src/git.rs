@@ -93,16 +93,10 @@ impl Repository {
     /// Writes the files of a commit below a new directory, without touching the repository's index.
     pub fn export(&self, commit: &str, directory: &Path) -> Result<(), GitError> {
         let index = directory.with_extension("index");
-        let env = [("GIT_INDEX_FILE", index.as_os_str())];
-        let mut prefix = directory.as_os_str().to_owned();
-        prefix.push("/");
-        let mut argument = OsString::from("--prefix=");
-        argument.push(prefix);
+        // The directory is the work tree, since a bare repository has none.
+        let env = [("GIT_INDEX_FILE", index.as_os_str()), ("GIT_WORK_TREE", directory.as_os_str())];
         self.bytes(&["read-tree", commit], &env)?;
-        let written = self.bytes(
-            &[OsStr::new("checkout-index"), OsStr::new("--all"), OsStr::new("--force"), &argument],
-            &env,
-        );
+        let written = self.bytes(&["checkout-index", "--all", "--force"], &env);
         let _ = std::fs::remove_file(&index);
         written.map(|_| ())
     }

@@ -1,8 +1,10 @@
 //! Runs the steps of one job, in order, and what they leave for its end.
 
-use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicUsize;
+use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
 use kiln_core::plan::{Data, Step, StepKind, Template};
@@ -12,24 +14,28 @@ use kiln_lang::engine::{evaluate_data, evaluate_template, evaluate_text};
 use kiln_lang::expr::coerce::{to_number, to_text, truthy};
 
 use crate::action::Resolver;
-use crate::process::{self, Control, End, Limits, Tree};
+use crate::backend::Backend;
+use crate::process::{Control, Tree};
 
+use super::background::{Background, Slots};
 use super::contexts::StepEnv;
-use super::environment::{Environment, Layers, PathAdditions, Variables, job_variables};
-use super::file_commands;
-use super::files::CommandFiles;
+use super::environment::{Environment, PathAdditions, Variables, job_variables};
 use super::frame::Frame;
-use super::output::{Output, Said, StepSink};
-use super::post::Post;
+use super::output::Output;
+use super::post::Posts;
 use super::task::{Report, Reporter, StepEnd, Task};
-use super::variables::Protected;
 
 /// GitHub's limit for a job that sets none.
 const DEFAULT_TIMEOUT: Duration = Duration::from_hours(6);
 
+/// How a step's work ended, and its outputs.
+pub(super) type Done = (Conclusion, Vec<(String, String)>);
+
 /// What is the same for all jobs of a runner.
 #[derive(Debug)]
 pub struct Host {
+    /// What runs the processes of steps.
+    pub backend: Box<dyn Backend>,
     /// The environment that jobs start from.
     pub inherited: Environment,
     pub resolver: Resolver,
@@ -37,6 +43,8 @@ pub struct Host {
     pub repository: PathBuf,
     /// How long a step may print nothing.
     pub silence: Option<Duration>,
+    /// How many bytes of log a job may write before the rest is dropped.
+    pub log_limit: u64,
 }
 
 /// Runs a job to its end. Cancelling `control` ends the running step; steps whose condition still
@@ -44,97 +52,170 @@ pub struct Host {
 pub fn run(
     task: &Task,
     host: &Host,
-    reporter: &mut dyn Reporter,
+    reporter: &dyn Reporter,
     control: &Control,
     tree: &Tree,
 ) -> Report {
     let Some(steps) = task.steps() else {
         return Report { conclusion: Conclusion::Failure, outputs: Vec::new() };
     };
-    let mut run = JobRun::new(task, host, reporter, control, tree);
-    let mut frame = Frame::of_job(task.contexts.inputs.clone());
-    match run.prepare(&frame) {
-        Ok(()) => run.steps(&mut frame, &steps.steps),
-        Err(message) => {
-            run.output.error(0, &message);
-            frame.status = Conclusion::Failure;
+    let shared = Shared::new(task, host, reporter, tree);
+    thread::scope(|scope| {
+        let mut run = JobRun::new(&shared, scope, control.clone());
+        let mut frame = Frame::of_job(task.contexts.inputs.clone());
+        match run.prepare(&frame) {
+            Ok(()) => {
+                run.pres(&mut frame, &steps.steps);
+                run.job_steps(&mut frame, &steps.steps);
+            }
+            Err(message) => {
+                run.output().error(0, &message);
+                frame.status = Conclusion::Failure;
+            }
         }
-    }
-    run.posts(&mut frame);
-    let outputs = run.outputs(&frame);
-    Report { conclusion: frame.status, outputs }
+        run.posts(&mut frame);
+        let outputs = run.outputs(&frame);
+        Report { conclusion: frame.status, outputs }
+    })
 }
 
-pub(super) struct JobRun<'a> {
-    pub(super) task: &'a Task,
-    pub(super) host: &'a Host,
-    pub(super) output: Output<'a>,
-    pub(super) control: &'a Control,
-    pub(super) tree: &'a Tree,
+/// What all steps of a job share, also those that run side by side.
+pub(super) struct Shared<'j> {
+    pub(super) task: &'j Task,
+    pub(super) host: &'j Host,
+    pub(super) output: Output<'j>,
+    pub(super) tree: &'j Tree,
     pub(super) github: Object,
     runner: Value,
-    env: Variables,
-    path: PathAdditions,
-    pub(super) posts: Vec<Post>,
-    /// The top-level step that is under way, or the next one.
-    pub(super) step: usize,
-    files: usize,
+    /// How many files of the job have a number.
+    pub(super) files: AtomicUsize,
     /// When the job as a whole must be over.
-    deadline: Option<Instant>,
+    pub(super) deadline: OnceLock<Instant>,
+    pub(super) slots: Slots,
 }
 
-impl<'a> JobRun<'a> {
-    fn new(
-        task: &'a Task,
-        host: &'a Host,
-        reporter: &'a mut dyn Reporter,
-        control: &'a Control,
-        tree: &'a Tree,
-    ) -> Self {
-        let mut output = Output::new(reporter, &task.places.workspace);
+impl<'j> Shared<'j> {
+    fn new(task: &'j Task, host: &'j Host, reporter: &'j dyn Reporter, tree: &'j Tree) -> Self {
+        let output = Output::new(reporter, &task.places.workspace, host.log_limit);
         for (_, secret) in &task.secrets {
-            // What is too short to be masked is too short to be a secret.
-            let _ = output.masker.add(secret);
+            output.hide(secret);
         }
         Self {
             task,
             host,
             output,
-            control,
             tree,
             github: task.contexts.github.clone(),
             runner: super::variables::runner(&task.places),
+            files: AtomicUsize::new(1),
+            deadline: OnceLock::new(),
+            slots: Slots::default(),
+        }
+    }
+}
+
+/// A line of steps under way: the job's own, or that of one background step.
+pub(super) struct JobRun<'s, 'j> {
+    pub(super) shared: &'j Shared<'j>,
+    pub(super) scope: &'s Scope<'s, 'j>,
+    pub(super) control: Control,
+    pub(super) env: Variables,
+    pub(super) path: PathAdditions,
+    /// What steps added to the two above, in order.
+    pub(super) changes: Changes,
+    pub(super) posts: Posts,
+    pub(super) background: Background<'s>,
+    /// The top-level step that is under way.
+    pub(super) step: usize,
+    /// How many steps have a number.
+    numbered: usize,
+    /// Whether a time limit ended the last process.
+    pub(super) timed_out: bool,
+}
+
+/// Additions to the environment of later steps.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    pub(super) env: Vec<(String, String)>,
+    pub(super) path: Vec<String>,
+}
+
+impl<'s, 'j> JobRun<'s, 'j> {
+    fn new(shared: &'j Shared<'j>, scope: &'s Scope<'s, 'j>, control: Control) -> Self {
+        Self {
+            shared,
+            scope,
+            control,
             env: Variables::default(),
             path: PathAdditions::default(),
-            posts: Vec::new(),
+            changes: Changes::default(),
+            posts: Posts::default(),
+            background: Background::default(),
             step: 0,
-            files: 0,
-            deadline: None,
+            numbered: 0,
+            timed_out: false,
         }
+    }
+
+    /// The same line of steps as it is now, to go on beside this one.
+    pub(super) fn fork(&self, control: Control, step: usize) -> Self {
+        Self {
+            env: self.env.clone(),
+            path: self.path.clone(),
+            posts: self.posts.fork(),
+            step,
+            ..Self::new(self.shared, self.scope, control)
+        }
+    }
+
+    /// Gives the next step its number.
+    pub(super) fn number(&mut self) -> usize {
+        self.numbered += 1;
+        self.numbered - 1
+    }
+
+    /// The next step is under way.
+    pub(super) fn begin(&mut self) -> usize {
+        self.step = self.number();
+        self.step
+    }
+
+    pub(super) fn output(&self) -> &'j Output<'j> {
+        &self.shared.output
+    }
+
+    pub(super) fn set_env(&mut self, name: String, value: String) {
+        self.env.insert(name.clone(), value.clone());
+        self.changes.env.push((name, value));
+    }
+
+    pub(super) fn add_path(&mut self, entry: String) {
+        self.path.add(&entry);
+        self.changes.path.push(entry);
     }
 
     /// The environment of the workflow and of the job, and the time the job has.
     #[expect(clippy::disallowed_methods, reason = "a time limit needs the clock")]
     fn prepare(&mut self, frame: &Frame) -> Result<(), String> {
-        for (key, data) in self.task.steps().map_or([("", None); 2], |steps| {
+        let task = self.shared.task;
+        for (key, data) in task.steps().map_or([("", None); 2], |steps| {
             [("container", steps.container.as_ref()), ("services", steps.services.as_ref())]
         }) {
             if data.is_some() {
                 return Err(format!("`{key}` needs a container backend, which is not there yet"));
             }
         }
-        fs::create_dir_all(&self.task.places.temp).map_err(|error| {
-            format!("cannot make `{}`: {error}", self.task.places.temp.display())
-        })?;
-        let workflow = self.variables(frame, self.task.workflow().env.as_ref())?;
+        fs::create_dir_all(&task.places.temp)
+            .map_err(|error| format!("cannot make `{}`: {error}", task.places.temp.display()))?;
+        let workflow = self.variables(frame, task.workflow().env.as_ref())?;
         self.env.clone_from(&workflow);
-        let job = self.variables(frame, self.task.steps().and_then(|steps| steps.env.as_ref()))?;
+        let job = self.variables(frame, task.steps().and_then(|steps| steps.env.as_ref()))?;
         self.env = job_variables(&workflow, &job);
-        let limit = match self.task.steps().and_then(|steps| steps.timeout_minutes.as_ref()) {
+        let limit = match task.steps().and_then(|steps| steps.timeout_minutes.as_ref()) {
             Some(template) => self.minutes(frame, template)?,
             None => DEFAULT_TIMEOUT,
         };
-        self.deadline = Some(Instant::now() + limit);
+        self.shared.deadline.get_or_init(|| Instant::now() + limit);
         Ok(())
     }
 
@@ -146,12 +227,12 @@ impl<'a> JobRun<'a> {
         );
         let cancelled = self.control.is_cancelled();
         StepEnv {
-            task: self.task,
-            github: &self.github,
+            task: self.shared.task,
+            github: &self.shared.github,
             env,
             steps: Value::object(frame.steps.clone()),
             inputs: frame.inputs.clone(),
-            runner: &self.runner,
+            runner: &self.shared.runner,
             status: if cancelled { Conclusion::Cancelled } else { frame.status },
             secrets: frame.action.is_none(),
         }
@@ -173,24 +254,32 @@ impl<'a> JobRun<'a> {
         }
     }
 
-    pub(super) fn steps(&mut self, frame: &mut Frame, steps: &[Step]) {
+    /// The steps of the job itself.
+    fn job_steps(&mut self, frame: &mut Frame, steps: &[Step]) {
         for step in steps {
-            let top = frame.depth == 0;
-            if top {
-                let name = self.name(frame, step);
-                let name = self.output.masker.mask_text(&name).into_owned();
-                self.output.reporter().step_started(self.step, &name);
+            if step.background {
+                self.launch(frame, step);
+                continue;
             }
+            let at = self.begin();
+            let name = self.name(frame, step);
+            self.output().step_started(at, &name);
             let (end, outputs) = self.one(frame, step);
             frame.record(&step.id, end, &outputs);
-            if top {
-                self.output.reporter().step_finished(self.step, end);
-                self.step += 1;
-            }
+            self.output().step_finished(at, end);
+        }
+        self.wait_for_the_rest(frame);
+    }
+
+    /// The steps of a composite action.
+    pub(super) fn steps(&mut self, frame: &mut Frame, steps: &[Step]) {
+        for step in steps {
+            let (end, outputs) = self.one(frame, step);
+            frame.record(&step.id, end, &outputs);
         }
     }
 
-    fn name(&self, frame: &Frame, step: &Step) -> String {
+    pub(super) fn name(&self, frame: &Frame, step: &Step) -> String {
         let env = self.env(frame, &Variables::default());
         let text = |template: &Template| {
             evaluate_template(template, &env).map(|value| to_text(&value).into_owned())
@@ -203,53 +292,42 @@ impl<'a> JobRun<'a> {
 
     /// One step: its condition, its work, and what its failure means.
     fn one(&mut self, frame: &mut Frame, step: &Step) -> (StepEnd, Vec<(String, String)>) {
-        let skipped = StepEnd { outcome: Conclusion::Skipped, conclusion: Conclusion::Skipped };
-        let runs = evaluate_text(&step.condition.text, &self.env(frame, &Variables::default()));
-        match runs {
-            Ok(value) if truthy(&value) => {}
-            Ok(_) => return (skipped, Vec::new()),
+        match self.holds(frame, &step.condition.text) {
+            Ok(true) => self.tries(frame, step),
+            Ok(false) => (StepEnd::same(Conclusion::Skipped), Vec::new()),
             Err(message) => {
-                self.output.error(self.step, &message);
-                let end = StepEnd { outcome: Conclusion::Failure, conclusion: Conclusion::Failure };
-                return (end, Vec::new());
+                self.output().error(self.step, &message);
+                (StepEnd::same(Conclusion::Failure), Vec::new())
             }
         }
-        let (outcome, outputs) = match self.work(frame, step) {
-            Ok(done) => done,
-            Err(message) => {
-                self.output.error(self.step, &message);
-                (Conclusion::Failure, Vec::new())
-            }
-        };
-        let tolerated = outcome.is_failure() && self.tolerates(frame, step);
-        let conclusion = if tolerated { Conclusion::Success } else { outcome };
-        (StepEnd { outcome, conclusion }, outputs)
     }
 
-    fn tolerates(&mut self, frame: &Frame, step: &Step) -> bool {
+    pub(super) fn holds(&self, frame: &Frame, condition: &str) -> Result<bool, String> {
+        evaluate_text(condition, &self.env(frame, &Variables::default()))
+            .map(|value| truthy(&value))
+    }
+
+    pub(super) fn tolerates(&mut self, frame: &Frame, step: &Step) -> bool {
         let Some(template) = &step.continue_on_error else { return false };
         match evaluate_template(template, &self.env(frame, &Variables::default())) {
             Ok(value) => truthy(&value),
             Err(message) => {
-                self.output.error(self.step, &message);
+                self.output().error(self.step, &message);
                 false
             }
         }
     }
 
-    fn work(
-        &mut self,
-        frame: &mut Frame,
-        step: &Step,
-    ) -> Result<(Conclusion, Vec<(String, String)>), String> {
+    pub(super) fn work(&mut self, frame: &mut Frame, step: &Step) -> Result<Done, String> {
         let step_env = self.variables(frame, step.env.as_ref())?;
         let timeout = self.timeout(frame, step)?;
         match &step.kind {
             StepKind::Run(run) => self.script(frame, run, &step_env, timeout),
-            StepKind::Use(used) => self.use_action(frame, used, &step_env, timeout),
-            StepKind::Wait(_) | StepKind::WaitAll | StepKind::Cancel(_) | StepKind::Parallel(_) => {
-                Err("background and parallel steps cannot run yet".to_owned())
-            }
+            StepKind::Use(used) => self.use_action(frame, &step.id, used, &step_env, timeout),
+            StepKind::Wait(ids) => Ok(self.wait_for(frame, ids)),
+            StepKind::WaitAll => Ok(self.wait_for_all(frame)),
+            StepKind::Cancel(id) => Ok(self.cancel_step(frame, id)),
+            StepKind::Parallel(steps) => Ok(self.parallel(frame, steps)),
         }
     }
 
@@ -266,197 +344,23 @@ impl<'a> JobRun<'a> {
         Ok(Duration::from_secs_f64((minutes * 60.0).min(1e9)))
     }
 
-    /// The environment of a process of this step.
-    pub(super) fn environment(
-        &self,
-        step_env: &Variables,
-        action_env: &Variables,
-        protected: &Variables,
-    ) -> Environment {
-        let layers = Layers {
-            inherited: &self.host.inherited,
-            job: &self.env,
-            step: step_env,
-            action: action_env,
-            protected,
-            path: &self.path,
-        };
-        layers.environment()
-    }
-
-    /// What is left of the job's time. Once it is over, steps with `always()` have five minutes.
-    #[expect(clippy::disallowed_methods, reason = "a time limit needs the clock")]
-    fn time_left(&self) -> Duration {
-        const CLEAN_UP: Duration = Duration::from_mins(5);
-        let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        left.filter(|left| !left.is_zero()).unwrap_or(CLEAN_UP)
-    }
-
-    /// A number for the next file of this job.
-    pub(super) fn next_number(&mut self) -> usize {
-        self.files += 1;
-        self.files
-    }
-
-    /// The folders that programs are looked up in.
-    pub(super) fn search_path(environment: &Environment) -> OsString {
-        environment.get(OsStr::new("PATH")).cloned().unwrap_or_default()
-    }
-
-    /// Starts a process of a step, hears it out and takes in what it left in the command files.
-    pub(super) fn execute(
-        &mut self,
-        frame: &Frame,
-        program: PathBuf,
-        args: Vec<OsString>,
-        cwd: &Path,
-        parts: &ProcessParts<'_>,
-    ) -> Result<Executed, String> {
-        let number = self.next_number();
-        let files = CommandFiles::create(&self.task.places.temp, number)?;
-        let protected =
-            Protected { task: self.task, frame, github: &self.github, files: &files }.variables();
-        let environment = self.environment(parts.step_env, parts.action_env, &protected);
-        let unsecure = environment.get(OsStr::new("ACTIONS_ALLOW_UNSECURE_COMMANDS"));
-        let allow_unsecure = unsecure.is_some_and(|value| value.eq_ignore_ascii_case("true"));
-        let command = process::Command {
-            program,
-            args,
-            env: environment.into_iter().collect(),
-            cwd: cwd.to_owned(),
-        };
-        let left_to_job = self.time_left();
-        let wall = parts.timeout.map_or(left_to_job, |own| own.min(left_to_job));
-        let limits = Limits { wall: Some(wall), silence: self.host.silence, ..Limits::default() };
-        // A step that runs although the job is cancelled must not be stopped by that same cancel.
-        let control = if self.control.is_cancelled() {
-            self.control.despite_cancel()
-        } else {
-            self.control.clone()
-        };
-        let mut sink = StepSink::new(&mut self.output, self.step, allow_unsecure);
-        let outcome = process::run(&command, &mut sink, &control, &limits, self.tree);
-        let said = std::mem::take(&mut sink.said);
-        drop(sink);
-        let outcome = outcome.map_err(|error| error.to_string())?;
-        let left = files.read();
-        files.remove();
-        let (mut conclusion, why) = judge(outcome.end, wall);
-        if outcome.end == End::TimedOut && wall == left_to_job {
-            conclusion = Conclusion::TimedOut;
-        }
-        if let Some(why) = why {
-            self.output.error(self.step, &why);
-        }
-        let mut said = said;
-        if said.failed && conclusion == Conclusion::Success {
-            conclusion = Conclusion::Failure;
-        }
-        if !self.take_in(&mut said, &left) && conclusion == Conclusion::Success {
-            conclusion = Conclusion::Failure;
-        }
-        Ok(Executed { conclusion, said })
-    }
-
-    /// Takes over what a step left in its files. Returns whether all of it could be read.
-    fn take_in(&mut self, said: &mut Said, left: &super::files::Left) -> bool {
-        let step = self.step;
-        let mut whole = true;
-        let outputs = file_commands::pairs(&left.output);
-        let state = file_commands::pairs(&left.state);
-        let task = self.task;
-        let env = file_commands::environment(&left.env, |name| {
-            super::variables::is_protected(name, task)
-        });
-        for (file, fault) in [
-            ("GITHUB_OUTPUT", &outputs.fault),
-            ("GITHUB_STATE", &state.fault),
-            ("GITHUB_ENV", &env.fault),
-        ] {
-            if let Some(fault) = fault {
-                self.output.error(step, &format!("{file}, {fault}"));
-                whole = false;
-            }
-        }
-        for refusal in &env.refused {
-            self.output.error(step, &refusal.to_string());
-        }
-        said.outputs.extend(outputs.pairs);
-        said.state.extend(state.pairs);
-        for (name, value) in said.env.drain(..).chain(env.pairs) {
-            self.env.insert(name, value);
-        }
-        match file_commands::path(&left.path) {
-            Ok(entries) => {
-                said.path.drain(..).chain(entries).for_each(|entry| self.path.add(&entry));
-            }
-            Err(fault) => {
-                self.output.error(step, &format!("GITHUB_PATH, {fault}"));
-                whole = false;
-            }
-        }
-        match file_commands::summary(&left.summary) {
-            Ok(Some(summary)) => {
-                let masked = self.output.masker.mask_text(&summary).into_owned();
-                self.output.reporter().summary(step, &masked);
-            }
-            Ok(None) => {}
-            Err(error) => self.output.error(step, &error.to_string()),
-        }
-        whole
-    }
-
     /// The outputs of the job. One that holds a secret is dropped, as on GitHub.
     fn outputs(&mut self, frame: &Frame) -> Vec<(String, String)> {
-        let Some(steps) = self.task.steps() else { return Vec::new() };
+        let Some(steps) = self.shared.task.steps() else { return Vec::new() };
         let mut outputs = Vec::new();
         for (name, template) in &steps.outputs {
             let value = evaluate_template(template, &self.env(frame, &Variables::default()));
             match value.map(|value| to_text(&value).into_owned()) {
-                Ok(value) if self.output.masker.occurs_in(value.as_bytes()) => {
-                    self.output.say(
+                Ok(value) if self.output().has_secret(&value) => {
+                    self.output().say(
                         self.step,
                         &format!("##[warning]the output `{name}` may hold a secret and is dropped"),
                     );
                 }
                 Ok(value) => outputs.push((name.clone(), value)),
-                Err(message) => self.output.error(self.step, &message),
+                Err(message) => self.output().error(self.step, &message),
             }
         }
         outputs
-    }
-}
-
-/// What differs between the processes of steps.
-pub(super) struct ProcessParts<'p> {
-    pub(super) step_env: &'p Variables,
-    pub(super) action_env: &'p Variables,
-    pub(super) timeout: Option<Duration>,
-}
-
-pub(super) struct Executed {
-    pub(super) conclusion: Conclusion,
-    pub(super) said: Said,
-}
-
-/// What the end of a process means for its step, and what the log says about it.
-fn judge(end: End, wall: Duration) -> (Conclusion, Option<String>) {
-    match end {
-        End::Exited(0) => (Conclusion::Success, None),
-        End::Exited(code) => {
-            (Conclusion::Failure, Some(format!("process completed with exit code {code}")))
-        }
-        End::Signaled(signal) => {
-            (Conclusion::Failure, Some(format!("process was ended by signal {signal}")))
-        }
-        End::TimedOut => (
-            Conclusion::Failure,
-            Some(format!("the step ran longer than {} s and was ended", wall.as_secs())),
-        ),
-        End::Silent => (
-            Conclusion::Failure,
-            Some("the step printed nothing for too long and was ended".to_owned()),
-        ),
-        End::Cancelled => (Conclusion::Cancelled, Some("the step was cancelled".to_owned())),
     }
 }

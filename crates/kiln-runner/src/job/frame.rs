@@ -23,6 +23,8 @@ pub(super) struct Frame {
     /// Where the action around it lies.
     pub(super) action: Option<ActionPlace>,
     pub(super) depth: usize,
+    /// The ids of the steps that led here, each with a slash behind it.
+    scope: String,
 }
 
 #[derive(Debug, Clone)]
@@ -31,6 +33,8 @@ pub(super) struct ActionPlace {
     /// `owner/repository`, for actions that were fetched.
     pub(super) repository: String,
     pub(super) reference: String,
+    /// The commit that the reference stood for.
+    pub(super) commit: Option<String>,
 }
 
 impl Frame {
@@ -42,11 +46,20 @@ impl Frame {
             status: Conclusion::Success,
             action: None,
             depth: 0,
+            scope: String::new(),
         }
     }
 
-    pub(super) fn of_action(&self, inputs: Object, env: Variables, place: ActionPlace) -> Self {
+    /// The steps of the action that the step `id` uses.
+    pub(super) fn of_action(
+        &self,
+        id: &str,
+        inputs: Object,
+        env: Variables,
+        place: ActionPlace,
+    ) -> Self {
         Self {
+            scope: self.key(id) + "/",
             inputs: Value::object(inputs),
             env,
             action: Some(place),
@@ -55,8 +68,19 @@ impl Frame {
         }
     }
 
+    /// What tells a step from all others of the job.
+    pub(super) fn key(&self, id: &str) -> String {
+        format!("{}{id}", self.scope)
+    }
+
     /// Keeps the end of a step for the `steps` context and for the steps after it.
     pub(super) fn record(&mut self, id: &str, end: StepEnd, outputs: &[(String, String)]) {
+        self.keep(id, end, outputs);
+        self.worsen(end.conclusion);
+    }
+
+    /// Keeps the end of a step for the `steps` context only.
+    pub(super) fn keep(&mut self, id: &str, end: StepEnd, outputs: &[(String, String)]) {
         let outputs: Object = outputs
             .iter()
             .map(|(name, value)| (name.as_str(), Value::from(value.as_str())))
@@ -69,13 +93,18 @@ impl Frame {
         .into_iter()
         .collect();
         self.steps.insert(id, Value::object(step));
-        self.worsen(end.conclusion);
     }
 
-    /// A failure stays a failure, a cancellation a cancellation.
     pub(super) fn worsen(&mut self, conclusion: Conclusion) {
-        if self.status == Conclusion::Success && conclusion != Conclusion::Skipped {
-            self.status = conclusion;
-        }
+        self.status = worse(self.status, conclusion);
+    }
+}
+
+/// A failure stays a failure, a cancellation a cancellation.
+pub(super) fn worse(status: Conclusion, conclusion: Conclusion) -> Conclusion {
+    if status == Conclusion::Success && conclusion != Conclusion::Skipped {
+        conclusion
+    } else {
+        status
     }
 }

@@ -2,10 +2,12 @@
 
 mod actions;
 pub mod annotations;
+mod background;
 pub mod commands;
 mod contexts;
 mod driver;
 pub mod environment;
+mod execute;
 pub mod file_commands;
 mod files;
 mod frame;
@@ -13,6 +15,8 @@ pub mod mask;
 pub mod matcher;
 mod output;
 mod post;
+mod pre;
+mod retry;
 mod script;
 pub mod shell;
 mod task;

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::process::{Ending, Sink, Stream};
 
@@ -9,18 +10,22 @@ use super::annotations::{Annotation, Quota, Severity};
 use super::commands::{Command, MatcherRef, Options, Processor};
 use super::mask::{Carry, Masker};
 use super::matcher::{self, Files, Matchers};
-use super::task::Reporter;
+use super::task::{Reporter, StepEnd};
 
-/// How much log a job may write before the rest is dropped.
-const MAX_LOG_BYTES: u64 = 64 << 20;
-
-/// What the steps of a job say, and who hears it.
+/// What the steps of a job say, and who hears it. Steps that run side by side share it.
 pub(super) struct Output<'r> {
-    reporter: &'r mut dyn Reporter,
-    pub(super) masker: Masker,
+    reporter: &'r dyn Reporter,
+    voice: Mutex<Voice>,
+}
+
+/// What only one step at a time may use.
+struct Voice {
+    masker: Masker,
     matchers: Matchers,
     workspace: PathBuf,
     written: u64,
+    /// How much log the job may write before the rest is dropped.
+    limit: u64,
     cut: bool,
 }
 
@@ -36,54 +41,96 @@ pub(super) struct Said {
 }
 
 impl<'r> Output<'r> {
-    pub(super) fn new(reporter: &'r mut dyn Reporter, workspace: &Path) -> Self {
-        Self {
-            reporter,
+    pub(super) fn new(reporter: &'r dyn Reporter, workspace: &Path, limit: u64) -> Self {
+        let voice = Voice {
             masker: Masker::default(),
             matchers: Matchers::default(),
             workspace: workspace.to_owned(),
             written: 0,
+            limit,
             cut: false,
-        }
+        };
+        Self { reporter, voice: Mutex::new(voice) }
     }
 
-    pub(super) fn reporter(&mut self) -> &mut dyn Reporter {
-        self.reporter
+    fn voice(&self) -> MutexGuard<'_, Voice> {
+        self.voice.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes a line of our own to the log.
-    pub(super) fn say(&mut self, step: usize, text: &str) {
-        for line in text.lines() {
-            let masked = self.masker.mask_line(line.as_bytes()).into_owned();
-            self.log(step, &masked);
-        }
+    /// Hides a secret from here on.
+    pub(super) fn hide(&self, secret: &str) {
+        // What is too short to be masked is too short to be a secret.
+        let _ = self.voice().masker.add(secret);
+    }
+
+    pub(super) fn mask(&self, text: &str) -> String {
+        self.voice().masker.mask_text(text).into_owned()
+    }
+
+    pub(super) fn has_secret(&self, text: &str) -> bool {
+        self.voice().masker.occurs_in(text.as_bytes())
+    }
+
+    pub(super) fn step_started(&self, step: usize, name: &str) {
+        let name = self.mask(name);
+        self.reporter.step_started(step, &name);
+    }
+
+    pub(super) fn step_retried(&self, step: usize, attempt: u32) {
+        self.reporter.step_retried(step, attempt);
+    }
+
+    pub(super) fn step_finished(&self, step: usize, end: StepEnd) {
+        self.reporter.step_finished(step, end);
+    }
+
+    pub(super) fn summary(&self, step: usize, markdown: &str) {
+        let masked = self.mask(markdown);
+        self.reporter.summary(step, &masked);
+    }
+
+    /// Writes lines of our own to the log.
+    pub(super) fn say(&self, step: usize, text: &str) {
+        self.voice().say(self.reporter, step, text);
     }
 
     /// An error that is not the process's own.
-    pub(super) fn error(&mut self, step: usize, message: &str) {
-        self.say(step, &format!("##[error]{message}"));
+    pub(super) fn error(&self, step: usize, message: &str) {
+        self.voice().error(self.reporter, step, message);
+    }
+}
+
+impl Voice {
+    fn say(&mut self, reporter: &dyn Reporter, step: usize, text: &str) {
+        for line in text.lines() {
+            let masked = self.masker.mask_line(line.as_bytes()).into_owned();
+            self.log(reporter, step, &masked);
+        }
+    }
+
+    fn error(&mut self, reporter: &dyn Reporter, step: usize, message: &str) {
+        self.say(reporter, step, &format!("##[error]{message}"));
         let annotation =
             Annotation::new(Severity::Error, self.masker.mask_text(message).into_owned());
-        self.reporter.annotation(step, &annotation);
+        reporter.annotation(step, &annotation);
     }
 
     /// Over the cap the job goes on, and the log says where it was cut.
-    fn log(&mut self, step: usize, line: &[u8]) {
+    fn log(&mut self, reporter: &dyn Reporter, step: usize, line: &[u8]) {
         if self.cut {
             return;
         }
         self.written += line.len() as u64 + 1;
-        if self.written > MAX_LOG_BYTES {
+        if self.written > self.limit {
             self.cut = true;
-            let mark =
-                format!("[the log was cut here: it is longer than {} MiB]", MAX_LOG_BYTES >> 20);
-            self.reporter.line(step, mark.as_bytes());
+            let mark = format!("[the log was cut here: it is longer than {} bytes]", self.limit);
+            reporter.line(step, mark.as_bytes());
             return;
         }
-        self.reporter.line(step, line);
+        reporter.line(step, line);
     }
 
-    fn add_matcher(&mut self, step: usize, file: &str) {
+    fn add_matcher(&mut self, reporter: &dyn Reporter, step: usize, file: &str) {
         let path = self.workspace.join(file);
         let added = fs::read_to_string(&path)
             .map_err(|error| format!("cannot read the problem matcher `{file}`: {error}"))
@@ -92,7 +139,7 @@ impl<'r> Output<'r> {
             });
         match added {
             Ok(configs) => self.matchers.add(configs),
-            Err(message) => self.error(step, &message),
+            Err(message) => self.error(reporter, step, &message),
         }
     }
 
@@ -111,7 +158,9 @@ impl<'r> Output<'r> {
 
 /// The output of one step.
 pub(super) struct StepSink<'s, 'r> {
-    output: &'s mut Output<'r>,
+    output: &'s Output<'r>,
+    /// Held from a line until the next flush, since a lock for each line of millions would be felt.
+    voice: Option<MutexGuard<'s, Voice>>,
     step: usize,
     processor: Processor,
     quota: Quota,
@@ -123,11 +172,12 @@ pub(super) struct StepSink<'s, 'r> {
 }
 
 impl<'s, 'r> StepSink<'s, 'r> {
-    pub(super) fn new(output: &'s mut Output<'r>, step: usize, allow_unsecure: bool) -> Self {
-        let options =
-            Options { workspace: output.workspace.clone(), allow_unsecure, ..Options::default() };
+    pub(super) fn new(output: &'s Output<'r>, step: usize, allow_unsecure: bool) -> Self {
+        let workspace = output.voice().workspace.clone();
+        let options = Options { workspace, allow_unsecure, ..Options::default() };
         Self {
             output,
+            voice: None,
             step,
             processor: Processor::new(options),
             quota: Quota::default(),
@@ -138,15 +188,22 @@ impl<'s, 'r> StepSink<'s, 'r> {
         }
     }
 
+    fn voice(&mut self) -> &mut Voice {
+        self.voice.get_or_insert_with(|| self.output.voice())
+    }
+
     fn obey(&mut self, command: Command) {
         match command {
             Command::Annotate(annotation) => self.annotate(annotation),
             Command::AddMask(value) => {
                 // The processor has already refused what cannot be masked, with a warning.
-                let _ = self.output.masker.add(&value);
+                let _ = self.voice().masker.add(&value);
             }
-            Command::AddMatcher(file) => self.output.add_matcher(self.step, &file),
-            Command::RemoveMatcher(which) => self.output.remove_matcher(&which),
+            Command::AddMatcher(file) => {
+                let (reporter, step) = (self.output.reporter, self.step);
+                self.voice().add_matcher(reporter, step, &file);
+            }
+            Command::RemoveMatcher(which) => self.voice().remove_matcher(&which),
             Command::SetOutput { name, value } => self.said.outputs.push((name, value)),
             Command::SaveState { name, value } => self.said.state.push((name, value)),
             Command::SetEnv { name, value } => self.said.env.push((name, value)),
@@ -161,7 +218,8 @@ impl<'s, 'r> StepSink<'s, 'r> {
     }
 
     fn annotate(&mut self, annotation: Annotation) {
-        if let Some(annotation) = self.quota.admit(annotation, &self.output.masker) {
+        let voice = self.voice.get_or_insert_with(|| self.output.voice());
+        if let Some(annotation) = self.quota.admit(annotation, &voice.masker) {
             self.output.reporter.annotation(self.step, &annotation);
         }
     }
@@ -172,27 +230,28 @@ impl<'s, 'r> StepSink<'s, 'r> {
         for command in processed.commands {
             self.obey(command);
         }
+        let (reporter, step) = (self.output.reporter, self.step);
         for line in processed.log {
-            self.output.say(self.step, &line);
+            self.voice().say(reporter, step, &line);
         }
     }
 
     /// Ordinary output: problem matchers read it, the log shows it.
     fn text(&mut self, stream: usize, line: &[u8]) {
-        let output = &mut *self.output;
-        if !output.matchers.is_empty() {
-            let files = Files { repository: &output.workspace, is_file: &|path| path.is_file() };
-            let scanned = output.matchers.scan(&mut self.matching[stream], line, files);
+        let voice = &mut **self.voice.get_or_insert_with(|| self.output.voice());
+        if !voice.matchers.is_empty() {
+            let files = Files { repository: &voice.workspace, is_file: &|path| path.is_file() };
+            let scanned = voice.matchers.scan(&mut self.matching[stream], line, files);
             for warning in scanned.warnings {
-                output.say(self.step, &format!("##[warning]{warning}"));
+                voice.say(self.output.reporter, self.step, &format!("##[warning]{warning}"));
             }
             if let Some((annotation, shown)) = scanned.found {
-                output.say(self.step, &shown);
+                voice.say(self.output.reporter, self.step, &shown);
                 return self.annotate(annotation);
             }
         }
-        let masked = output.masker.mask_line(line).into_owned();
-        output.log(self.step, &masked);
+        let masked = voice.masker.mask_line(line).into_owned();
+        voice.log(self.output.reporter, self.step, &masked);
     }
 }
 
@@ -208,12 +267,15 @@ impl Sink for StepSink<'_, '_> {
             return self.whole_line(stream, text);
         }
         // A line this long is text: it is masked piece by piece and read for nothing else.
-        let masked = self.output.masker.mask_chunk(&mut self.carries[stream], text, !continues);
+        let voice = self.voice.get_or_insert_with(|| self.output.voice());
+        let masked = voice.masker.mask_chunk(&mut self.carries[stream], text, !continues);
         let masked = masked.into_owned();
-        self.output.log(self.step, &masked);
+        voice.log(self.output.reporter, self.step, &masked);
     }
 
     fn flush(&mut self) {
-        self.output.reporter.flush();
+        if self.voice.take().is_some() {
+            self.output.reporter.flush();
+        }
     }
 }

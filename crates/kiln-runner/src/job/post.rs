@@ -1,9 +1,9 @@
 //! What actions leave for the end of the job.
 
+use std::collections::BTreeMap;
+
 use kiln_core::plan::Script;
 use kiln_core::run::Conclusion;
-use kiln_lang::engine::evaluate_text;
-use kiln_lang::expr::coerce::truthy;
 
 use super::driver::JobRun;
 use super::environment::Variables;
@@ -11,46 +11,77 @@ use super::frame::{ActionPlace, Frame};
 use super::task::StepEnd;
 
 /// The clean-up of an action that ran.
+#[derive(Clone)]
 pub(super) struct Post {
+    /// The step that used the action.
+    pub(super) key: String,
     pub(super) name: String,
     pub(super) script: Script,
     pub(super) node: u32,
     pub(super) place: ActionPlace,
     pub(super) inputs: Variables,
     pub(super) env: Variables,
-    /// What the main part saved for it.
+    /// What the parts before it saved for it.
     pub(super) state: Vec<(String, String)>,
 }
 
-impl JobRun<'_> {
+/// The clean-ups of a job, and what actions saved on the way to them.
+#[derive(Default)]
+pub(super) struct Posts {
+    list: Vec<Post>,
+    states: BTreeMap<String, Vec<(String, String)>>,
+}
+
+impl Posts {
+    /// Keeps what the first script of an action saved for its main one.
+    pub(super) fn save(&mut self, key: &str, state: &[(String, String)]) {
+        self.states.insert(key.to_owned(), state.to_vec());
+    }
+
+    pub(super) fn state(&self, key: &str) -> &[(String, String)] {
+        self.states.get(key).map_or(&[], Vec::as_slice)
+    }
+
+    /// A step has one clean-up; the place of the first registration counts, the last one's contents.
+    pub(super) fn register(&mut self, post: Post) {
+        match self.list.iter_mut().find(|known| known.key == post.key) {
+            Some(known) => *known = post,
+            None => self.list.push(post),
+        }
+    }
+
+    /// For a step that runs beside the others: it knows what was saved, and registers its own.
+    pub(super) fn fork(&self) -> Self {
+        Self { list: Vec::new(), states: self.states.clone() }
+    }
+
+    pub(super) fn take_over(&mut self, fork: Self) {
+        fork.list.into_iter().for_each(|post| self.register(post));
+    }
+}
+
+impl JobRun<'_, '_> {
     /// Runs the clean-ups, the last action's first, even after a failure.
     pub(super) fn posts(&mut self, frame: &mut Frame) {
-        while let Some(post) = self.posts.pop() {
-            self.output.reporter().step_started(self.step, &format!("Post {}", post.name));
-            let conclusion = match self.post(frame, &post) {
-                Ok(conclusion) => conclusion,
-                Err(message) => {
-                    self.output.error(self.step, &message);
-                    Conclusion::Failure
-                }
-            };
-            self.output
-                .reporter()
-                .step_finished(self.step, StepEnd { outcome: conclusion, conclusion });
+        while let Some(post) = self.posts.list.pop() {
+            let step = self.begin();
+            self.output().step_started(step, &format!("Post {}", post.name));
+            let conclusion = self.post(frame, &post).unwrap_or_else(|message| {
+                self.output().error(step, &message);
+                Conclusion::Failure
+            });
+            self.output().step_finished(step, StepEnd::same(conclusion));
             frame.worsen(conclusion);
-            self.step += 1;
         }
     }
 
     fn post(&mut self, frame: &Frame, post: &Post) -> Result<Conclusion, String> {
-        let condition =
-            evaluate_text(&post.script.condition.text, &self.env(frame, &Variables::default()))?;
-        if !truthy(&condition) {
+        if !self.holds(frame, &post.script.condition.text)? {
             return Ok(Conclusion::Skipped);
         }
-        let mut inner =
-            frame.of_action(kiln_core::value::Object::new(), post.env.clone(), post.place.clone());
-        inner.status = frame.status;
+        let mut inner = frame.clone();
+        inner.env.clone_from(&post.env);
+        inner.action = Some(post.place.clone());
         let state = &post.state;
         let done = self.node(&inner, &post.script.path, post.node, &post.inputs, state, None)?;
         Ok(done.conclusion)

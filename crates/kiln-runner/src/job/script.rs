@@ -4,25 +4,25 @@ use std::fs;
 use std::time::Duration;
 
 use kiln_core::plan::{Run, Template};
-use kiln_core::run::Conclusion;
 use kiln_lang::engine::evaluate_template;
 use kiln_lang::expr::coerce::to_text;
 
 use crate::process::find_program;
 
-use super::driver::{JobRun, ProcessParts};
+use super::driver::{Done, JobRun};
 use super::environment::Variables;
+use super::execute::ProcessParts;
 use super::frame::Frame;
 use super::shell::Script;
 
-impl JobRun<'_> {
+impl JobRun<'_, '_> {
     pub(super) fn script(
         &mut self,
         frame: &Frame,
         run: &Run,
         step_env: &Variables,
         timeout: Option<Duration>,
-    ) -> Result<(Conclusion, Vec<(String, String)>), String> {
+    ) -> Result<Done, String> {
         let text = |this: &Self, template: &Template| {
             evaluate_template(template, &this.env(frame, step_env))
                 .map(|value| to_text(&value).into_owned())
@@ -38,12 +38,12 @@ impl JobRun<'_> {
         layered.extend(step_env.iter().map(|(name, value)| (name.clone(), value.clone())));
         let environment = self.environment(&layered, &Variables::default(), &Variables::default());
         let path = Self::search_path(&environment);
-        let workspace = &self.task.places.workspace;
+        let workspace = &self.shared.task.places.workspace;
         let cwd = directory
             .filter(|directory| !directory.is_empty())
             .map_or_else(|| workspace.clone(), |directory| workspace.join(directory));
         let number = self.next_number();
-        let stem = self.task.places.temp.join(format!("script-{number}"));
+        let stem = self.shared.task.places.temp.join(format!("script-{number}"));
         let which = |name: &str| find_program(std::path::Path::new(name), &path, &cwd);
         let script = Script::new(shell.as_deref(), &script, &stem, which)
             .map_err(|error| error.to_string())?;
@@ -64,8 +64,8 @@ impl JobRun<'_> {
         if frame.action.is_some() {
             return (None, None);
         }
-        let workflow = &self.task.workflow().defaults;
-        let job = self.task.steps().map(|steps| &steps.defaults);
+        let workflow = &self.shared.task.workflow().defaults;
+        let job = self.shared.task.steps().map(|steps| &steps.defaults);
         let shell = job.and_then(|job| job.shell.clone()).or_else(|| workflow.shell.clone());
         let directory = job
             .and_then(|job| job.working_directory.clone())
@@ -77,9 +77,9 @@ impl JobRun<'_> {
     fn announce(&mut self, script: &str, shell: &str) {
         let step = self.step;
         let first = script.trim().lines().next().unwrap_or_default();
-        self.output.say(step, &format!("##[group]Run {first}"));
-        self.output.say(step, script.trim_end());
-        self.output.say(step, &format!("shell: {shell}"));
-        self.output.say(step, "##[endgroup]");
+        self.output().say(step, &format!("##[group]Run {first}"));
+        self.output().say(step, script.trim_end());
+        self.output().say(step, &format!("shell: {shell}"));
+        self.output().say(step, "##[endgroup]");
     }
 }

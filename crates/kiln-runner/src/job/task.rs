@@ -77,14 +77,23 @@ pub struct StepEnd {
     pub conclusion: Conclusion,
 }
 
-/// Hears what happens in a job, as it happens.
-pub trait Reporter {
-    fn step_started(&mut self, step: usize, name: &str);
+impl StepEnd {
+    /// An end that nothing softens.
+    pub(crate) fn same(conclusion: Conclusion) -> Self {
+        Self { outcome: conclusion, conclusion }
+    }
+}
+
+/// Hears what happens in a job, as it happens. Steps that run side by side speak in turns.
+pub trait Reporter: Sync {
+    fn step_started(&self, step: usize, name: &str);
     /// A line of the log, without its line break and with secrets masked.
-    fn line(&mut self, step: usize, line: &[u8]);
-    fn step_finished(&mut self, step: usize, end: StepEnd);
-    fn annotation(&mut self, step: usize, annotation: &Annotation);
-    fn summary(&mut self, step: usize, markdown: &str);
+    fn line(&self, step: usize, line: &[u8]);
+    /// A try failed, the declared retry gives the step another one: the flake is on record.
+    fn step_retried(&self, step: usize, failed_try: u32);
+    fn step_finished(&self, step: usize, end: StepEnd);
+    fn annotation(&self, step: usize, annotation: &Annotation);
+    fn summary(&self, step: usize, markdown: &str);
     /// A good moment to write out what was buffered.
-    fn flush(&mut self) {}
+    fn flush(&self) {}
 }

@@ -1,8 +1,9 @@
 //! The log of a leg on disk, and what watchers hear of it.
 
 use std::fs::{self, File};
-use std::io::{BufWriter, Write as _};
+use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use kiln_core::run::LegNo;
 
@@ -12,9 +13,46 @@ use super::Progress;
 
 pub(super) struct LegReporter<'p> {
     leg: LegNo,
-    file: BufWriter<File>,
-    failed: Option<std::io::Error>,
+    log: Mutex<Log>,
     progress: &'p (dyn Fn(Progress) + Sync),
+}
+
+struct Log {
+    file: BufWriter<File>,
+    failed: Option<io::Error>,
+    /// The names of the steps so far, and which of them wrote last.
+    steps: Vec<String>,
+    speaker: usize,
+}
+
+impl Log {
+    fn write(&mut self, line: &[u8]) {
+        let written = self.file.write_all(line).and_then(|()| self.file.write_all(b"\n"));
+        self.note(written);
+    }
+
+    /// The first failure counts.
+    fn note(&mut self, result: io::Result<()>) {
+        if let Err(error) = result {
+            self.failed.get_or_insert(error);
+        }
+    }
+
+    fn start(&mut self, step: usize, name: &str) {
+        if self.steps.len() <= step {
+            self.steps.resize(step + 1, String::new());
+        }
+        name.clone_into(&mut self.steps[step]);
+        self.speak(step);
+    }
+
+    /// Steps that run side by side take turns in the log; it says whose lines follow.
+    fn speak(&mut self, step: usize) {
+        self.speaker = step;
+        let name = self.steps.get(step).map_or("", String::as_str);
+        let head = format!("##[step]{name}");
+        self.write(head.as_bytes());
+    }
 }
 
 impl<'p> LegReporter<'p> {
@@ -27,22 +65,21 @@ impl<'p> LegReporter<'p> {
             path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| File::create(path));
         let file =
             made.map_err(|error| format!("cannot write the log `{}`: {error}", path.display()))?;
-        Ok(Self { leg, file: BufWriter::with_capacity(64 * 1024, file), failed: None, progress })
+        let file = BufWriter::with_capacity(64 * 1024, file);
+        let log = Log { file, failed: None, steps: Vec::new(), speaker: 0 };
+        Ok(Self { leg, log: Mutex::new(log), progress })
     }
 
-    fn write(&mut self, line: &[u8]) {
-        let written = self.file.write_all(line).and_then(|()| self.file.write_all(b"\n"));
-        if let Err(error) = written {
-            self.failed.get_or_insert(error);
-        }
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A log that could not be written fails the job: nobody should trust half of one.
-    pub(super) fn finish(mut self) -> Result<(), String> {
-        if let Err(error) = self.file.flush() {
-            self.failed.get_or_insert(error);
-        }
-        match self.failed {
+    pub(super) fn finish(self) -> Result<(), String> {
+        let mut log = self.log.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let flushed = log.file.flush();
+        log.note(flushed);
+        match log.failed {
             Some(error) => Err(format!("the log could not be written: {error}")),
             None => Ok(()),
         }
@@ -50,31 +87,40 @@ impl<'p> LegReporter<'p> {
 }
 
 impl Reporter for LegReporter<'_> {
-    fn step_started(&mut self, step: usize, name: &str) {
-        self.write(format!("##[step]{name}").as_bytes());
+    fn step_started(&self, step: usize, name: &str) {
+        self.log().start(step, name);
         (self.progress)(Progress::StepStarted { leg: self.leg, step, name: name.to_owned() });
     }
 
-    fn line(&mut self, _step: usize, line: &[u8]) {
-        self.write(line);
-        (self.progress)(Progress::Line { leg: self.leg, line: line.to_vec() });
+    fn line(&self, step: usize, line: &[u8]) {
+        let mut log = self.log();
+        if log.speaker != step {
+            log.speak(step);
+        }
+        log.write(line);
+        drop(log);
+        (self.progress)(Progress::Line { leg: self.leg, step, line: line.to_vec() });
     }
 
-    fn step_finished(&mut self, step: usize, end: StepEnd) {
+    fn step_retried(&self, step: usize, failed_try: u32) {
+        (self.progress)(Progress::StepRetried { leg: self.leg, step, failed_try });
+    }
+
+    fn step_finished(&self, step: usize, end: StepEnd) {
         (self.progress)(Progress::StepFinished { leg: self.leg, step, end });
     }
 
-    fn annotation(&mut self, _step: usize, annotation: &Annotation) {
+    fn annotation(&self, _step: usize, annotation: &Annotation) {
         (self.progress)(Progress::Annotation { leg: self.leg, annotation: annotation.clone() });
     }
 
-    fn summary(&mut self, _step: usize, markdown: &str) {
+    fn summary(&self, _step: usize, markdown: &str) {
         (self.progress)(Progress::Summary { leg: self.leg, markdown: markdown.to_owned() });
     }
 
-    fn flush(&mut self) {
-        if let Err(error) = self.file.flush() {
-            self.failed.get_or_insert(error);
-        }
+    fn flush(&self) {
+        let mut log = self.log();
+        let flushed = log.file.flush();
+        log.note(flushed);
     }
 }

@@ -45,13 +45,43 @@ pub struct Options {
 /// Something that people watching a run want to know.
 #[derive(Debug, Clone)]
 pub enum Progress {
-    JobStarted { leg: LegNo, name: String },
-    StepStarted { leg: LegNo, step: usize, name: String },
-    Line { leg: LegNo, line: Vec<u8> },
-    StepFinished { leg: LegNo, step: usize, end: StepEnd },
-    Annotation { leg: LegNo, annotation: Annotation },
-    Summary { leg: LegNo, markdown: String },
-    JobFinished { leg: LegNo, conclusion: Conclusion },
+    JobStarted {
+        leg: LegNo,
+        name: String,
+    },
+    StepStarted {
+        leg: LegNo,
+        step: usize,
+        name: String,
+    },
+    Line {
+        leg: LegNo,
+        step: usize,
+        line: Vec<u8>,
+    },
+    /// A try failed and the declared retry gives the step another.
+    StepRetried {
+        leg: LegNo,
+        step: usize,
+        failed_try: u32,
+    },
+    StepFinished {
+        leg: LegNo,
+        step: usize,
+        end: StepEnd,
+    },
+    Annotation {
+        leg: LegNo,
+        annotation: Annotation,
+    },
+    Summary {
+        leg: LegNo,
+        markdown: String,
+    },
+    JobFinished {
+        leg: LegNo,
+        conclusion: Conclusion,
+    },
 }
 
 /// How the jobs of a run ended, in the order of the workflow.

@@ -148,7 +148,7 @@ impl<'p> Pool<'p> {
         (self.progress)(Progress::JobStarted { leg, name: queued.name.clone() });
         let report = self.try_run(queued).unwrap_or_else(|message| {
             let line = format!("##[error]{message}");
-            (self.progress)(Progress::Line { leg, line: line.into_bytes() });
+            (self.progress)(Progress::Line { leg, step: 0, line: line.into_bytes() });
             Report { conclusion: Conclusion::Failure, outputs: Vec::new() }
         });
         (self.progress)(Progress::JobFinished { leg, conclusion: report.conclusion });
@@ -188,9 +188,8 @@ impl<'p> Pool<'p> {
             secrets: options.secrets.clone(),
             places,
         };
-        let mut reporter =
-            LegReporter::new(leg, &log_path(&options.directory, leg), self.progress)?;
-        let report = job::run(&task, &options.host, &mut reporter, &control, &tree);
+        let reporter = LegReporter::new(leg, &log_path(&options.directory, leg), self.progress)?;
+        let report = job::run(&task, &options.host, &reporter, &control, &tree);
         reporter.finish()?;
         tree.sweep();
         // The workspace was the job's own; what is worth keeping are its logs.

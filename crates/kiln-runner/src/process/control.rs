@@ -4,8 +4,9 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 /// A handle by which everything that runs under it can be stopped; its clones are the same handle.
 ///
@@ -72,6 +73,24 @@ impl Control {
         self.heeded.iter().any(killed)
     }
 
+    /// Sleeps, unless it is cancelled meanwhile. Returns whether it slept to the end.
+    pub fn sleep(&self, duration: Duration) -> bool {
+        let end = Instant::now() + duration;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            if self.is_cancelled() || left.is_zero() {
+                return !self.is_cancelled();
+            }
+            let events = self.cancels().chain(self.kills());
+            let mut events: Vec<_> =
+                events.map(|event| PollFd::from_borrowed_fd(event, PollFlags::IN)).collect();
+            let left =
+                Timespec::try_from(left).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 });
+            // A signal only makes it look again.
+            let _ = poll(&mut events, Some(&left));
+        }
+    }
+
     /// What becomes readable on [`Control::cancel`].
     pub(super) fn cancels(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let heeded = self.heeded.iter().filter(|heeded| heeded.cancel);
@@ -120,6 +139,7 @@ impl Switch {
 #[cfg(test)]
 mod tests {
     use super::Control;
+    use std::time::Duration;
 
     #[test]
     fn a_cancel_reaches_the_parts_but_not_the_whole() {
@@ -130,6 +150,18 @@ mod tests {
         assert!(part.is_cancelled() && !whole.is_cancelled() && !sibling.is_cancelled());
         whole.cancel();
         assert!(sibling.is_cancelled() && !sibling.is_killed());
+    }
+
+    #[test]
+    fn a_sleep_ends_with_its_time_or_with_a_cancel() {
+        let control = Control::new().unwrap();
+        assert!(control.sleep(Duration::from_millis(2)));
+        std::thread::scope(|scope| {
+            let sleeper = scope.spawn(|| control.sleep(Duration::from_mins(1)));
+            control.cancel();
+            assert!(!sleeper.join().unwrap());
+        });
+        assert!(!control.sleep(Duration::ZERO));
     }
 
     #[test]

@@ -42,6 +42,19 @@ impl Tree {
         Self::below(outer)
     }
 
+    /// A tree for one process of this one. It takes care of the pipes of those before it meanwhile; see
+    /// [`Tree::take_back`].
+    pub fn part(&self) -> io::Result<Self> {
+        let part = self.child()?;
+        part.leave(self.take_left());
+        Ok(part)
+    }
+
+    /// Keeps what a part left running alive.
+    pub fn take_back(&self, part: &Self) {
+        self.leave(part.take_left());
+    }
+
     /// The tree of this token, to be swept by another process than the one that made it.
     pub fn of_token(token: &str) -> io::Result<Self> {
         if !is_token(token.as_bytes()) {

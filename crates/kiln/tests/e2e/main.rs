@@ -1,6 +1,7 @@
 //! The real binary, run as people run it.
 #![expect(clippy::disallowed_methods, reason = "these tests start the real binary")]
 
+mod beside;
 mod eval;
 mod language;
 mod lint;

@@ -1,23 +1,24 @@
 //! `kiln run` with real processes.
 
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::Place;
 
 /// A repository with one committed workflow, and its own place for state.
-fn repository(workflow: &str) -> Place {
+pub(crate) fn repository(workflow: &str) -> Place {
     let place = Place::new();
     place.file(".github/workflows/ci.yml", workflow);
-    commit(&place);
+    commit_all(place.path());
     place
 }
 
-fn commit(place: &Place) {
+pub(crate) fn commit_all(directory: &Path) {
     let script = "git init -q -b main && git add -A && git -c user.name=a -c user.email=a@localhost commit -qm x";
     let done = Command::new("sh")
         .args(["-c", script])
-        .current_dir(place.path())
+        .current_dir(directory)
         .status()
         .expect("there is a shell");
     assert!(done.success());
@@ -102,7 +103,7 @@ fn matrices_calls_and_local_actions_run() {
         "const fs = require('fs');\nfs.appendFileSync(process.env.GITHUB_OUTPUT, `got=${process.env.INPUT_A_B}\\n`);\nfs.appendFileSync(process.env.GITHUB_STATE, 'kept=42\\n');\n",
     );
     place.file("js/post.js", "console.log('post has ' + process.env.STATE_kept);\n");
-    commit(&place);
+    commit_all(place.path());
     let answer = place.kiln(&["run"]);
     let out = &answer.code(0).out;
     for expected in ["leg 1 of 2", "leg 2 of 2", "call / inner", "called by you", "post has 42"] {
@@ -144,7 +145,7 @@ fn an_interrupt_ends_the_whole_tree_and_lets_always_steps_run() {
     let out = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(130), "{out}");
     assert!(out.contains("cleanup ran"), "{out}");
-    wait_for(|| (!std::path::Path::new("/proc").join(&daemon).exists()).then_some(()));
+    wait_for(|| (!Path::new("/proc").join(&daemon).exists()).then_some(()));
 }
 
 /// S14
@@ -165,7 +166,7 @@ fn kill_9_of_kiln_leaves_no_process_behind() {
     let daemon = std::fs::read_to_string(file).unwrap().trim().to_owned();
     child.kill().unwrap();
     child.wait().unwrap();
-    wait_for(|| (!std::path::Path::new("/proc").join(&daemon).exists()).then_some(()));
+    wait_for(|| (!Path::new("/proc").join(&daemon).exists()).then_some(()));
 }
 
 /// S13
@@ -206,7 +207,7 @@ fn wrong_usage_and_broken_workflows_exit_with_2() {
     assert!(skipped.code(0).err.contains("does not run"), "{skipped:#?}");
 }
 
-fn find(directory: &std::path::Path, name: &str) -> Option<std::path::PathBuf> {
+fn find(directory: &Path, name: &str) -> Option<PathBuf> {
     let mut pending = vec![directory.to_owned()];
     while let Some(directory) = pending.pop() {
         for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {

@@ -12,6 +12,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use kiln_core::run::Conclusion;
 use kiln_core::value::Value;
 use kiln_runner::action::{Mirror, Resolver};
+use kiln_runner::backend::OnHost;
 use kiln_runner::git::Repository;
 use kiln_runner::job::Host;
 use kiln_runner::local::{EventSource, LocalRun, Options, Summary, github_context};
@@ -30,6 +31,9 @@ use crate::output::Console;
 use crate::read;
 
 use report::Screen;
+
+/// How much log a job may write: a runaway loop must not fill the disk.
+const LOG_LIMIT: u64 = 4 << 30;
 
 pub(crate) fn run(args: &RunArgs, console: &mut Console) -> Result<Outcome> {
     super::plan::known_event(&args.event)?;
@@ -186,6 +190,8 @@ fn host(args: &RunArgs, repository: PathBuf) -> Result<Host> {
         },
         repository,
         silence: None,
+        log_limit: LOG_LIMIT,
+        backend: Box::new(OnHost),
     })
 }
 

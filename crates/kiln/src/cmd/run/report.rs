@@ -72,7 +72,7 @@ impl<'c> Screen<'c> {
                 watched.announced = false;
                 watched.lines.clear();
             }
-            Progress::Line { leg, line } => self.output(leg, &String::from_utf8_lossy(&line)),
+            Progress::Line { leg, line, .. } => self.output(leg, &String::from_utf8_lossy(&line)),
             Progress::StepFinished { leg, end, .. } => {
                 if end.outcome != Conclusion::Skipped {
                     self.announce(leg);
@@ -87,7 +87,9 @@ impl<'c> Screen<'c> {
                 let style = style(conclusion);
                 self.named(leg, &format!("{style}{}{style:#}", conclusion.word()));
             }
-            Progress::Annotation { .. } | Progress::Summary { .. } => {}
+            Progress::StepRetried { .. }
+            | Progress::Annotation { .. }
+            | Progress::Summary { .. } => {}
         }
     }
 
@@ -193,8 +195,11 @@ fn as_json(progress: &Progress, names: &HashMap<LegNo, String>) -> serde_json::V
         Progress::StepStarted { leg, step, name } => {
             json!({"event": "step_started", "job": leg, "step": step, "name": name})
         }
-        Progress::Line { leg, line } => {
-            json!({"event": "line", "job": leg, "name": name(leg), "text": String::from_utf8_lossy(line)})
+        Progress::StepRetried { leg, step, failed_try } => {
+            json!({"event": "step_retried", "job": leg, "step": step, "failed_try": failed_try})
+        }
+        Progress::Line { leg, step, line } => {
+            json!({"event": "line", "job": leg, "step": step, "name": name(leg), "text": String::from_utf8_lossy(line)})
         }
         Progress::StepFinished { leg, step, end } => json!({
             "event": "step_finished", "job": leg, "step": step,

@@ -1,0 +1,198 @@
+//! One process of a step: how it starts, how long it may take, and what it leaves behind.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use kiln_core::run::Conclusion;
+
+use crate::process::{Command, End, Limits};
+
+use super::driver::JobRun;
+use super::environment::{Environment, Layers, Variables};
+use super::file_commands;
+use super::files::{CommandFiles, Left};
+use super::frame::Frame;
+use super::output::{Said, StepSink};
+use super::variables::{Protected, is_protected};
+
+/// What differs between the processes of steps.
+pub(super) struct ProcessParts<'p> {
+    pub(super) step_env: &'p Variables,
+    pub(super) action_env: &'p Variables,
+    pub(super) timeout: Option<Duration>,
+}
+
+pub(super) struct Executed {
+    pub(super) conclusion: Conclusion,
+    pub(super) said: Said,
+}
+
+impl JobRun<'_, '_> {
+    /// The environment of a process of this step.
+    pub(super) fn environment(
+        &self,
+        step_env: &Variables,
+        action_env: &Variables,
+        protected: &Variables,
+    ) -> Environment {
+        let layers = Layers {
+            inherited: &self.shared.host.inherited,
+            job: &self.env,
+            step: step_env,
+            action: action_env,
+            protected,
+            path: &self.path,
+        };
+        layers.environment()
+    }
+
+    /// What is left of the job's time. Once it is over, steps with `always()` have five minutes.
+    #[expect(clippy::disallowed_methods, reason = "a time limit needs the clock")]
+    fn time_left(&self) -> Duration {
+        const CLEAN_UP: Duration = Duration::from_mins(5);
+        let deadline = self.shared.deadline.get();
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        left.filter(|left| !left.is_zero()).unwrap_or(CLEAN_UP)
+    }
+
+    /// A number for the next file of this job.
+    pub(super) fn next_number(&self) -> usize {
+        self.shared.files.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The folders that programs are looked up in.
+    pub(super) fn search_path(environment: &Environment) -> OsString {
+        environment.get(OsStr::new("PATH")).cloned().unwrap_or_default()
+    }
+
+    /// Starts a process of a step, hears it out and takes in what it left in the command files.
+    pub(super) fn execute(
+        &mut self,
+        frame: &Frame,
+        program: PathBuf,
+        args: Vec<OsString>,
+        cwd: &Path,
+        parts: &ProcessParts<'_>,
+    ) -> Result<Executed, String> {
+        let files = CommandFiles::create(&self.shared.task.places.temp, self.next_number())?;
+        let github = &self.shared.github;
+        let protected = Protected { task: self.shared.task, frame, github, files: &files };
+        let environment =
+            self.environment(parts.step_env, parts.action_env, &protected.variables());
+        let unsecure = environment.get(OsStr::new("ACTIONS_ALLOW_UNSECURE_COMMANDS"));
+        let allow_unsecure = unsecure.is_some_and(|value| value.eq_ignore_ascii_case("true"));
+        let env = environment.into_iter().collect();
+        let command = Command { program, args, env, cwd: cwd.to_owned() };
+        let left_to_job = self.time_left();
+        let wall = parts.timeout.map_or(left_to_job, |own| own.min(left_to_job));
+        let mut sink = StepSink::new(&self.shared.output, self.step, allow_unsecure);
+        let end = self.start(&command, &mut sink, wall);
+        let mut said = std::mem::take(&mut sink.said);
+        drop(sink);
+        let end = end.map_err(|error| error.to_string())?;
+        let left = files.read();
+        files.remove();
+        self.timed_out = matches!(end, End::TimedOut | End::Silent);
+        let (mut conclusion, why) = judge(end, wall);
+        if end == End::TimedOut && wall == left_to_job {
+            conclusion = Conclusion::TimedOut;
+        }
+        if let Some(why) = why {
+            self.output().error(self.step, &why);
+        }
+        let whole = self.take_in(&mut said, &left);
+        if conclusion == Conclusion::Success && (said.failed || !whole) {
+            conclusion = Conclusion::Failure;
+        }
+        Ok(Executed { conclusion, said })
+    }
+
+    /// Runs a process in a tree of its own: what ends it leaves the job's other processes alone.
+    fn start(
+        &self,
+        command: &Command,
+        sink: &mut StepSink<'_, '_>,
+        wall: Duration,
+    ) -> io::Result<End> {
+        let silence = self.shared.host.silence;
+        let limits = Limits { wall: Some(wall), silence, ..Limits::default() };
+        // A step that runs although the job is cancelled must not be stopped by that same cancel.
+        let control = if self.control.is_cancelled() {
+            self.control.despite_cancel()
+        } else {
+            self.control.clone()
+        };
+        let tree = self.shared.tree.part()?;
+        let outcome = self.shared.host.backend.run(command, sink, &control, &limits, &tree);
+        self.shared.tree.take_back(&tree);
+        Ok(outcome?.end)
+    }
+
+    /// Takes over what a step left in its files. Returns whether all of it could be read.
+    fn take_in(&mut self, said: &mut Said, left: &Left) -> bool {
+        let step = self.step;
+        let mut whole = true;
+        let outputs = file_commands::pairs(&left.output);
+        let state = file_commands::pairs(&left.state);
+        let task = self.shared.task;
+        let env = file_commands::environment(&left.env, |name| is_protected(name, task));
+        for (file, fault) in [
+            ("GITHUB_OUTPUT", &outputs.fault),
+            ("GITHUB_STATE", &state.fault),
+            ("GITHUB_ENV", &env.fault),
+        ] {
+            if let Some(fault) = fault {
+                self.output().error(step, &format!("{file}, {fault}"));
+                whole = false;
+            }
+        }
+        for refusal in &env.refused {
+            self.output().error(step, &refusal.to_string());
+        }
+        said.outputs.extend(outputs.pairs);
+        said.state.extend(state.pairs);
+        for (name, value) in said.env.drain(..).chain(env.pairs) {
+            self.set_env(name, value);
+        }
+        match file_commands::path(&left.path) {
+            Ok(entries) => {
+                said.path.drain(..).chain(entries).for_each(|entry| self.add_path(entry));
+            }
+            Err(fault) => {
+                self.output().error(step, &format!("GITHUB_PATH, {fault}"));
+                whole = false;
+            }
+        }
+        match file_commands::summary(&left.summary) {
+            Ok(Some(summary)) => self.output().summary(step, &summary),
+            Ok(None) => {}
+            Err(error) => self.output().error(step, &error.to_string()),
+        }
+        whole
+    }
+}
+
+/// What the end of a process means for its step, and what the log says about it.
+fn judge(end: End, wall: Duration) -> (Conclusion, Option<String>) {
+    match end {
+        End::Exited(0) => (Conclusion::Success, None),
+        End::Exited(code) => {
+            (Conclusion::Failure, Some(format!("process completed with exit code {code}")))
+        }
+        End::Signaled(signal) => {
+            (Conclusion::Failure, Some(format!("process was ended by signal {signal}")))
+        }
+        End::TimedOut => (
+            Conclusion::Failure,
+            Some(format!("the step ran longer than {} s and was ended", wall.as_secs())),
+        ),
+        End::Silent => (
+            Conclusion::Failure,
+            Some("the step printed nothing for too long and was ended".to_owned()),
+        ),
+        End::Cancelled => (Conclusion::Cancelled, Some("the step was cancelled".to_owned())),
+    }
+}

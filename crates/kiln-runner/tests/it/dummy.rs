@@ -1,0 +1,118 @@
+//! Jobs on the dummy backend: everything around the processes, without any.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use kiln_core::run::Conclusion;
+use kiln_lang::compile::{NoLibrary, compile};
+use kiln_lang::source::SourceMap;
+use kiln_runner::action::Resolver;
+use kiln_runner::backend::Dummy;
+use kiln_runner::job::{Annotation, Contexts, Host, Places, Report, Reporter, StepEnd, Task, run};
+use kiln_runner::process::{Control, Tree};
+
+/// Writes down what it hears.
+#[derive(Default)]
+struct Notes(Mutex<Vec<String>>);
+
+impl Notes {
+    fn add(&self, note: String) {
+        self.0.lock().unwrap().push(note);
+    }
+}
+
+impl Reporter for Notes {
+    fn step_started(&self, step: usize, name: &str) {
+        self.add(format!("{step} starts: {name}"));
+    }
+    fn line(&self, step: usize, line: &[u8]) {
+        self.add(format!("{step}: {}", String::from_utf8_lossy(line)));
+    }
+    fn step_retried(&self, step: usize, failed_try: u32) {
+        self.add(format!("{step} retried after {failed_try}"));
+    }
+    fn step_finished(&self, step: usize, end: StepEnd) {
+        self.add(format!("{step} ends: {}", end.conclusion.result()));
+    }
+    fn annotation(&self, step: usize, annotation: &Annotation) {
+        self.add(format!("{step} annotates: {}", annotation.message));
+    }
+    fn summary(&self, step: usize, markdown: &str) {
+        self.add(format!("{step} sums up: {markdown}"));
+    }
+}
+
+fn dummy(steps: &str, control: &Control) -> (Report, Vec<String>) {
+    let directory = tempfile::tempdir().unwrap();
+    let workflow = format!(
+        "on: push\njobs:\n  a:\n    runs-on: x\n    outputs: {{v: '${{{{ steps.one.outputs.v }}}}'}}\n    steps:\n{steps}"
+    );
+    let compiled = compile(&mut SourceMap::new(), "ci.yml", &workflow, &NoLibrary, None);
+    let plan = Arc::new(compiled.plan.unwrap_or_else(|| panic!("{:#?}", compiled.diagnostics)));
+    let place = |name: &str| directory.path().join(name);
+    let task = Task {
+        workflow: 0,
+        job: 0,
+        plan,
+        name: "a".to_owned(),
+        contexts: Contexts::default(),
+        secrets: vec![("KEY".to_owned(), "hush-hush".to_owned())],
+        places: Places {
+            workspace: place("work"),
+            temp: place("temp"),
+            tool_cache: place("tools"),
+            actions: place("actions"),
+        },
+    };
+    let host = Host {
+        backend: Box::new(Dummy),
+        inherited: std::env::vars_os().collect(),
+        resolver: Resolver { mirror: None, store: place("actions") },
+        repository: place("repository"),
+        silence: None,
+        log_limit: 1 << 20,
+    };
+    let notes = Notes::default();
+    let report = run(&task, &host, &notes, control, &Tree::new(None).unwrap());
+    (report, notes.0.into_inner().unwrap())
+}
+
+/// P8
+#[test]
+fn outputs_masks_and_files_work_without_a_process() {
+    let steps = "      - {id: one, name: One, run: \"echo v=7 >> \\\"$GITHUB_OUTPUT\\\"\\necho the key is hush-hush\"}\n";
+    let (report, notes) = dummy(steps, &Control::new().unwrap());
+    assert_eq!(report.conclusion, Conclusion::Success);
+    assert_eq!(report.outputs, [("v".to_owned(), "7".to_owned())]);
+    assert!(notes.contains(&"0: the key is ***".to_owned()), "{notes:#?}");
+    assert_eq!(notes.last().map(String::as_str), Some("0 ends: success"));
+}
+
+/// P8
+#[test]
+fn what_the_dummy_does_not_know_fails_the_step() {
+    let (report, notes) = dummy("      - run: make world\n", &Control::new().unwrap());
+    assert_eq!(report.conclusion, Conclusion::Failure);
+    let expect = "0 annotates: the dummy backend cannot run `make world`";
+    assert!(notes.iter().any(|note| note == expect), "{notes:#?}");
+}
+
+/// S13, S14
+#[test]
+fn time_limits_and_cancels_reach_the_dummy() {
+    let limited = "      - {run: sleep 600, timeout-minutes: 0.0005}\n";
+    let (report, notes) = dummy(limited, &Control::new().unwrap());
+    assert_eq!(report.conclusion, Conclusion::Failure);
+    assert!(notes.iter().any(|note| note.contains("ran longer than")), "{notes:#?}");
+
+    let control = Control::new().unwrap();
+    let steps = "      - run: sleep 600\n      - {if: always(), run: echo swept}\n";
+    let (report, notes) = std::thread::scope(|scope| {
+        let running = scope.spawn(|| dummy(steps, &control));
+        std::thread::sleep(Duration::from_millis(20));
+        control.cancel();
+        running.join().unwrap()
+    });
+    assert_eq!(report.conclusion, Conclusion::Cancelled);
+    assert!(notes.contains(&"1: swept".to_owned()), "{notes:#?}");
+}
