@@ -24,9 +24,6 @@ use super::post::Post;
 use super::task::{Report, Reporter, StepEnd, Task};
 use super::variables::Protected;
 
-/// GitHub's limit for a job that sets none.
-const DEFAULT_TIMEOUT: Duration = Duration::from_hours(6);
-
 /// What is the same for all jobs of a runner.
 #[derive(Debug)]
 pub struct Host {
@@ -35,6 +32,8 @@ pub struct Host {
     pub resolver: Resolver,
     /// The repository of the workflow on this machine, for the built-in checkout.
     pub repository: PathBuf,
+    /// How long a job may take that sets no limit itself.
+    pub timeout: Duration,
     /// How long a step may print nothing.
     pub silence: Option<Duration>,
 }
@@ -132,7 +131,7 @@ impl<'a> JobRun<'a> {
         self.env = job_variables(&workflow, &job);
         let limit = match self.task.steps().and_then(|steps| steps.timeout_minutes.as_ref()) {
             Some(template) => self.minutes(frame, template)?,
-            None => DEFAULT_TIMEOUT,
+            None => self.host.timeout,
         };
         self.deadline = Some(Instant::now() + limit);
         Ok(())
@@ -341,7 +340,7 @@ impl<'a> JobRun<'a> {
         let outcome = outcome.map_err(|error| error.to_string())?;
         let left = files.read();
         files.remove();
-        let (mut conclusion, why) = judge(outcome.end, wall);
+        let (mut conclusion, why) = judge(outcome.end, &limits);
         if outcome.end == End::TimedOut && wall == left_to_job {
             conclusion = Conclusion::TimedOut;
         }
@@ -440,7 +439,7 @@ pub(super) struct Executed {
 }
 
 /// What the end of a process means for its step, and what the log says about it.
-fn judge(end: End, wall: Duration) -> (Conclusion, Option<String>) {
+fn judge(end: End, limits: &Limits) -> (Conclusion, Option<String>) {
     match end {
         End::Exited(0) => (Conclusion::Success, None),
         End::Exited(code) => {
@@ -451,12 +450,18 @@ fn judge(end: End, wall: Duration) -> (Conclusion, Option<String>) {
         }
         End::TimedOut => (
             Conclusion::Failure,
-            Some(format!("the step ran longer than {} s and was ended", wall.as_secs())),
+            Some(format!("the step ran longer than {} and was ended", span(limits.wall))),
         ),
         End::Silent => (
             Conclusion::Failure,
-            Some("the step printed nothing for too long and was ended".to_owned()),
+            Some(format!("the step printed nothing for {} and was ended", span(limits.silence))),
         ),
         End::Cancelled => (Conclusion::Cancelled, Some("the step was cancelled".to_owned())),
     }
+}
+
+/// A limit in words.
+fn span(limit: Option<Duration>) -> String {
+    let seconds = limit.unwrap_or_default().as_secs_f64();
+    if seconds < 120.0 { format!("{seconds:.0} s") } else { format!("{:.0} min", seconds / 60.0) }
 }

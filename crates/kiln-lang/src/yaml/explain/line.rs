@@ -57,7 +57,8 @@ impl<'t> Line<'t> {
     /// text is, if it does.
     fn block_mark(self) -> Option<(&'t str, Option<usize>)> {
         let content = self.content();
-        let content = content.split_once(" #").map_or(content, |(before, _)| before).trim_ascii_end();
+        let content =
+            content.split_once(" #").map_or(content, |(before, _)| before).trim_ascii_end();
         let (before, mark) = content.rsplit_once(' ')?;
         let depth = mark.strip_prefix(['|', '>'])?.trim_matches(['+', '-']);
         let depth = if depth.is_empty() { None } else { Some(depth.parse().ok()?) };

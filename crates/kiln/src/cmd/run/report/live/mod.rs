@@ -1,0 +1,171 @@
+//! The live view: one line for each running job, what has ended scrolls away above.
+
+mod frame;
+mod paint;
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
+use std::io;
+use std::time::{Duration, Instant};
+
+use kiln_core::run::{Conclusion, LegNo};
+use kiln_runner::local::{JobSummary, Progress};
+
+use super::ending;
+use super::text::{BAD, QUIET, mark, style, took};
+use super::watch::Watch;
+use crate::output::one_line;
+pub(super) use frame::Size;
+use frame::{Cancel, Running, State};
+use paint::Painted;
+
+/// How often the view may change.
+pub(super) const FRAME: Duration = Duration::from_millis(85);
+
+#[derive(Debug)]
+pub(super) struct Live {
+    start: Instant,
+    state: State,
+    painted: Painted,
+    /// What is about to be printed above the jobs.
+    above: String,
+    /// How many lines have been.
+    scrolled: usize,
+    /// The failures that were shown, and after which line.
+    failures: HashMap<LegNo, usize>,
+}
+
+impl Live {
+    #[expect(clippy::disallowed_methods, reason = "people want to see how long it takes")]
+    pub(super) fn new() -> Self {
+        Self {
+            start: Instant::now(),
+            state: State::default(),
+            painted: Painted::default(),
+            above: String::new(),
+            scrolled: 0,
+            failures: HashMap::new(),
+        }
+    }
+
+    /// Takes in what happened, with `watch` having heard it already.
+    pub(super) fn hear(&mut self, progress: &Progress, watch: &Watch) {
+        match progress {
+            Progress::Expected { jobs } => self.state.expected = *jobs,
+            Progress::JobStarted { leg, name } => {
+                let since = self.start.elapsed();
+                let name = one_line(name);
+                self.state.running.push(Running { leg: *leg, name, step: String::new(), since });
+            }
+            Progress::StepStarted { leg, name, .. } => {
+                if let Some(job) = self.state.running.iter_mut().find(|job| job.leg == *leg) {
+                    job.step = one_line(name);
+                }
+            }
+            Progress::StepFinished { leg, end, .. } if end.conclusion.is_failure() => {
+                self.failure(*leg, watch);
+            }
+            Progress::JobFinished { leg, conclusion } => self.finished(*leg, *conclusion, watch),
+            Progress::JobNotRun(job) => self.not_run(job),
+            Progress::StepFinished { .. }
+            | Progress::Line { .. }
+            | Progress::Annotation { .. }
+            | Progress::Summary { .. } => {}
+        }
+    }
+
+    fn print(&mut self, text: &str) {
+        self.scrolled += text.lines().count();
+        self.above.push_str(text);
+    }
+
+    /// The first step of a job that failed, with the end of what it said.
+    fn failure(&mut self, leg: LegNo, watch: &Watch) {
+        let Some((job, failed)) = watch.job(leg).and_then(|job| Some((job, job.failed.as_ref()?)))
+        else {
+            return;
+        };
+        if self.failures.contains_key(&leg) {
+            return;
+        }
+        let mut text = format!("{BAD}{} failed{BAD:#}\n", job.name);
+        ending::failure(&mut text, failed);
+        self.print(&text);
+        self.failures.insert(leg, self.scrolled);
+    }
+
+    fn finished(&mut self, leg: LegNo, conclusion: Conclusion, watch: &Watch) {
+        if conclusion.is_failure() {
+            self.failure(leg, watch);
+        }
+        let Some(at) = self.state.running.iter().position(|job| job.leg == leg) else { return };
+        let job = self.state.running.remove(at);
+        self.count(conclusion);
+        let (style, sign) = (style(conclusion), mark(conclusion));
+        let mut line = format!("{style}{sign}{style:#} {}", job.name);
+        if conclusion != Conclusion::Success {
+            let _ = write!(line, "  {style}{}{style:#}", conclusion.word());
+        }
+        let time = took(self.start.elapsed().saturating_sub(job.since));
+        let _ = writeln!(line, "  {QUIET}{time}{QUIET:#}");
+        self.print(&line);
+    }
+
+    fn not_run(&mut self, job: &JobSummary) {
+        self.count(job.conclusion);
+        let (style, sign) = (style(job.conclusion), mark(job.conclusion));
+        let (name, word) = (one_line(&job.name), job.conclusion.word());
+        let note = job.note.as_deref().map(|note| format!(": {}", one_line(note)));
+        let note = note.unwrap_or_default();
+        self.print(&format!("{style}{sign}{style:#} {name}  {QUIET}{word}{note}{QUIET:#}\n"));
+    }
+
+    fn count(&mut self, conclusion: Conclusion) {
+        self.state.done += 1;
+        let bad = conclusion.is_failure() || conclusion == Conclusion::TimedOut;
+        self.state.failed += usize::from(bad);
+    }
+
+    pub(super) fn cancelling(&mut self, forced: bool) {
+        self.state.cancel = if forced { Cancel::Forced } else { Cancel::Asked };
+    }
+
+    /// The terminal was someone else's for a while.
+    pub(super) fn resumed(&mut self) {
+        self.painted.forget();
+    }
+
+    /// What to write to the terminal now, if anything changed.
+    pub(super) fn paint(&mut self) -> Option<String> {
+        let size = size();
+        let lines = self.state.lines(self.start.elapsed(), size);
+        self.painted.replace(&std::mem::take(&mut self.above), lines, size)
+    }
+
+    /// Removes the moving part for good.
+    pub(super) fn clear(&mut self) -> Option<String> {
+        self.painted.replace(&std::mem::take(&mut self.above), Vec::new(), size())
+    }
+
+    /// The jobs whose failure has not scrolled away yet.
+    pub(super) fn visible(&self) -> HashSet<LegNo> {
+        let room = size().rows / 2;
+        let near = self.failures.iter().filter(|(_, at)| self.scrolled - **at < room);
+        near.map(|(leg, _)| *leg).collect()
+    }
+}
+
+pub(super) fn message(forced: bool) -> &'static str {
+    let cancel = if forced { Cancel::Forced } else { Cancel::Asked };
+    cancel.message().unwrap_or_default()
+}
+
+/// The size now: people drag windows while they wait.
+pub(super) fn size() -> Size {
+    match rustix::termios::tcgetwinsize(io::stdout()) {
+        Ok(found) if found.ws_col > 0 && found.ws_row > 0 => {
+            Size { columns: found.ws_col.into(), rows: found.ws_row.into() }
+        }
+        _ => Size { columns: 80, rows: 24 },
+    }
+}

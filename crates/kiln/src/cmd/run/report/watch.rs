@@ -1,0 +1,130 @@
+//! What is remembered of the jobs of a run until its end: bounded, however much they print.
+
+use std::collections::{HashMap, VecDeque};
+
+use kiln_core::run::LegNo;
+use kiln_runner::job::Annotation;
+use kiln_runner::local::Progress;
+
+use crate::output::one_line;
+
+/// How many of the last lines of a failed step are shown.
+const TAIL: usize = 20;
+/// How many bytes of a line are kept.
+const LONGEST_LINE: usize = 2_000;
+/// How many annotations of a job are kept.
+const MAX_ANNOTATIONS: usize = 20;
+/// How many lines of a job's summary are shown.
+const MAX_SUMMARY_LINES: usize = 20;
+
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    jobs: HashMap<LegNo, Watched>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Watched {
+    pub(super) name: String,
+    pub(super) step: String,
+    /// Inside a group, whose lines a reader has not asked for.
+    pub(super) folded: bool,
+    /// The last lines of the step.
+    lines: VecDeque<Vec<u8>>,
+    /// The first step that failed.
+    pub(super) failed: Option<FailedStep>,
+    pub(super) annotations: Vec<Annotation>,
+    pub(super) summary: Vec<String>,
+}
+
+#[derive(Debug)]
+pub(super) struct FailedStep {
+    pub(super) name: String,
+    /// Its last lines.
+    pub(super) lines: Vec<Vec<u8>>,
+}
+
+impl Watch {
+    pub(super) fn job(&self, leg: LegNo) -> Option<&Watched> {
+        self.jobs.get(&leg)
+    }
+
+    pub(super) fn name(&self, leg: LegNo) -> &str {
+        self.jobs.get(&leg).map_or("", |job| &job.name)
+    }
+
+    pub(super) fn hear(&mut self, progress: &Progress) {
+        match progress {
+            Progress::JobStarted { leg, name } => self.entry(*leg).name = one_line(name),
+            Progress::StepStarted { leg, name, .. } => {
+                let job = self.entry(*leg);
+                job.step = one_line(name);
+                job.folded = false;
+                job.lines.clear();
+            }
+            Progress::Line { leg, line } => self.entry(*leg).line(line),
+            Progress::StepFinished { leg, end, .. } if end.conclusion.is_failure() => {
+                self.entry(*leg).fail();
+            }
+            Progress::Annotation { leg, annotation } => {
+                let kept = &mut self.entry(*leg).annotations;
+                if kept.len() < MAX_ANNOTATIONS {
+                    kept.push(annotation.clone());
+                }
+            }
+            Progress::Summary { leg, markdown } => self.entry(*leg).summarise(markdown),
+            // A job that could not be prepared has no step to fail.
+            Progress::JobFinished { leg, conclusion } if conclusion.is_failure() => {
+                self.entry(*leg).fail();
+            }
+            Progress::Expected { .. }
+            | Progress::StepFinished { .. }
+            | Progress::JobFinished { .. }
+            | Progress::JobNotRun(_) => {}
+        }
+    }
+
+    fn entry(&mut self, leg: LegNo) -> &mut Watched {
+        self.jobs.entry(leg).or_default()
+    }
+}
+
+impl Watched {
+    fn line(&mut self, line: &[u8]) {
+        if line.starts_with(b"##[group]") {
+            self.folded = true;
+            return;
+        }
+        if line.starts_with(b"##[endgroup]") {
+            self.folded = false;
+            // The group in which the runner says what it is about to run is no output of the step.
+            if self.lines.back().is_some_and(|last| last.starts_with(b"shell: ")) {
+                self.lines.clear();
+            }
+            return;
+        }
+        let mut kept = if self.lines.len() == TAIL {
+            self.lines.pop_front().unwrap_or_default()
+        } else {
+            Vec::new()
+        };
+        kept.clear();
+        kept.extend_from_slice(&line[..line.len().min(LONGEST_LINE)]);
+        self.lines.push_back(kept);
+    }
+
+    fn fail(&mut self) {
+        if self.failed.is_none() {
+            let lines = self.lines.drain(..).collect();
+            self.failed = Some(FailedStep { name: self.step.clone(), lines });
+        }
+    }
+
+    fn summarise(&mut self, markdown: &str) {
+        let room = (MAX_SUMMARY_LINES + 1).saturating_sub(self.summary.len());
+        self.summary.extend(markdown.lines().take(room).map(str::to_owned));
+        if self.summary.len() > MAX_SUMMARY_LINES {
+            self.summary.truncate(MAX_SUMMARY_LINES);
+            self.summary.push("…".to_owned());
+        }
+    }
+}
