@@ -11,17 +11,12 @@ use super::mask::{Carry, Masker};
 use super::matcher::{self, Files, Matchers};
 use super::task::Reporter;
 
-/// How much log a job may write before the rest is dropped.
-const MAX_LOG_BYTES: u64 = 64 << 20;
-
 /// What the steps of a job say, and who hears it.
 pub(super) struct Output<'r> {
     reporter: &'r mut dyn Reporter,
     pub(super) masker: Masker,
     matchers: Matchers,
     workspace: PathBuf,
-    written: u64,
-    cut: bool,
 }
 
 /// What the commands of one step ask for.
@@ -42,8 +37,6 @@ impl<'r> Output<'r> {
             masker: Masker::default(),
             matchers: Matchers::default(),
             workspace: workspace.to_owned(),
-            written: 0,
-            cut: false,
         }
     }
 
@@ -67,19 +60,7 @@ impl<'r> Output<'r> {
         self.reporter.annotation(step, &annotation);
     }
 
-    /// Over the cap the job goes on, and the log says where it was cut.
     fn log(&mut self, step: usize, line: &[u8]) {
-        if self.cut {
-            return;
-        }
-        self.written += line.len() as u64 + 1;
-        if self.written > MAX_LOG_BYTES {
-            self.cut = true;
-            let mark =
-                format!("[the log was cut here: it is longer than {} MiB]", MAX_LOG_BYTES >> 20);
-            self.reporter.line(step, mark.as_bytes());
-            return;
-        }
         self.reporter.line(step, line);
     }
 
