@@ -12,6 +12,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use anyhow::Result;
 use kiln_runner::local::{Progress, Summary};
@@ -37,6 +38,7 @@ struct Inner<'c> {
     console: &'c mut Console,
     watch: Watch,
     view: View,
+    start: Instant,
 }
 
 enum View {
@@ -46,13 +48,14 @@ enum View {
 }
 
 impl<'c> Screen<'c> {
+    #[expect(clippy::disallowed_methods, reason = "people want to see how long it takes")]
     pub(super) fn new(console: &'c mut Console, manner: Manner) -> Self {
         let view = match manner {
             Manner::Json => View::Json,
             Manner::Plain => View::Plain(Plain::default()),
-            Manner::Live => View::Live(Box::new(Live::new())),
+            Manner::Live => View::Live(Box::default()),
         };
-        Self(Mutex::new(Inner { console, watch: Watch::default(), view }))
+        Self(Mutex::new(Inner { console, watch: Watch::default(), view, start: Instant::now() }))
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner<'c>> {
@@ -85,7 +88,7 @@ impl<'c> Screen<'c> {
         while matches!(stop.recv_timeout(live::FRAME), Err(RecvTimeoutError::Timeout)) {
             let inner = &mut *self.lock();
             let View::Live(live) = &mut inner.view else { return };
-            if let Some(text) = live.paint() {
+            if let Some(text) = live.paint(inner.start.elapsed()) {
                 inner.console.paint(&text);
             }
         }
@@ -128,7 +131,7 @@ impl Inner<'_> {
                     let _ = self.console.print(&lines);
                 }
             }
-            View::Live(live) => live.hear(progress, &self.watch),
+            View::Live(live) => live.hear(progress, &self.watch, self.start.elapsed()),
         }
     }
 }

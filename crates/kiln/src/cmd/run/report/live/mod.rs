@@ -2,11 +2,13 @@
 
 mod frame;
 mod paint;
+#[cfg(test)]
+mod picture;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kiln_core::run::{Conclusion, LegNo};
 use kiln_runner::local::{JobSummary, Progress};
@@ -22,9 +24,9 @@ use paint::Painted;
 /// How often the view may change.
 pub(super) const FRAME: Duration = Duration::from_millis(85);
 
-#[derive(Debug)]
+/// All times count from the start of the run.
+#[derive(Debug, Default)]
 pub(super) struct Live {
-    start: Instant,
     state: State,
     painted: Painted,
     /// What is about to be printed above the jobs.
@@ -36,26 +38,13 @@ pub(super) struct Live {
 }
 
 impl Live {
-    #[expect(clippy::disallowed_methods, reason = "people want to see how long it takes")]
-    pub(super) fn new() -> Self {
-        Self {
-            start: Instant::now(),
-            state: State::default(),
-            painted: Painted::default(),
-            above: String::new(),
-            scrolled: 0,
-            failures: HashMap::new(),
-        }
-    }
-
     /// Takes in what happened, with `watch` having heard it already.
-    pub(super) fn hear(&mut self, progress: &Progress, watch: &Watch) {
+    pub(super) fn hear(&mut self, progress: &Progress, watch: &Watch, now: Duration) {
         match progress {
             Progress::Expected { jobs } => self.state.expected = *jobs,
             Progress::JobStarted { leg, name } => {
-                let since = self.start.elapsed();
-                let name = one_line(name);
-                self.state.running.push(Running { leg: *leg, name, step: String::new(), since });
+                let (name, step) = (one_line(name), String::new());
+                self.state.running.push(Running { leg: *leg, name, step, since: now });
             }
             Progress::StepStarted { leg, name, .. } => {
                 if let Some(job) = self.state.running.iter_mut().find(|job| job.leg == *leg) {
@@ -65,7 +54,9 @@ impl Live {
             Progress::StepFinished { leg, end, .. } if end.conclusion.is_failure() => {
                 self.failure(*leg, watch);
             }
-            Progress::JobFinished { leg, conclusion } => self.finished(*leg, *conclusion, watch),
+            Progress::JobFinished { leg, conclusion } => {
+                self.finished(*leg, *conclusion, watch, now);
+            }
             Progress::JobNotRun(job) => self.not_run(job),
             Progress::StepFinished { .. }
             | Progress::Line { .. }
@@ -94,7 +85,7 @@ impl Live {
         self.failures.insert(leg, self.scrolled);
     }
 
-    fn finished(&mut self, leg: LegNo, conclusion: Conclusion, watch: &Watch) {
+    fn finished(&mut self, leg: LegNo, conclusion: Conclusion, watch: &Watch, now: Duration) {
         if conclusion.is_failure() {
             self.failure(leg, watch);
         }
@@ -106,7 +97,7 @@ impl Live {
         if conclusion != Conclusion::Success {
             let _ = write!(line, "  {style}{}{style:#}", conclusion.word());
         }
-        let time = took(self.start.elapsed().saturating_sub(job.since));
+        let time = took(now.saturating_sub(job.since));
         let _ = writeln!(line, "  {QUIET}{time}{QUIET:#}");
         self.print(&line);
     }
@@ -136,9 +127,9 @@ impl Live {
     }
 
     /// What to write to the terminal now, if anything changed.
-    pub(super) fn paint(&mut self) -> Option<String> {
+    pub(super) fn paint(&mut self, now: Duration) -> Option<String> {
         let size = size();
-        let lines = self.state.lines(self.start.elapsed(), size);
+        let lines = self.state.lines(now, size);
         self.painted.replace(&std::mem::take(&mut self.above), lines, size)
     }
 
