@@ -11,7 +11,7 @@ use kiln_runner::job::annotations::Severity;
 use kiln_runner::local::{JobSummary, Summary};
 
 use super::live::Size;
-use super::text::{BAD, QUIET, column, fit, said, shown, style, took, width};
+use super::text::{BAD, QUIET, column, fit, is_bad, said, shown, style, took, width};
 use super::watch::{FailedStep, Watch, Watched};
 use crate::output::one_line;
 
@@ -51,8 +51,8 @@ impl Ending<'_> {
     fn job(&self, text: &mut String, job: &JobSummary, watched: &Watched) {
         let before = text.len();
         let name = one_line(&job.name);
-        let bad = job.conclusion.is_failure() || job.conclusion == Conclusion::TimedOut;
-        let repeated = bad && job.leg.is_none_or(|leg| !self.visible.contains(&leg));
+        let repeated =
+            is_bad(job.conclusion) && job.leg.is_none_or(|leg| !self.visible.contains(&leg));
         if repeated {
             let _ = writeln!(text, "{BAD}{name} {}{BAD:#}", job.conclusion.word());
             if let Some(failed) = &watched.failed {

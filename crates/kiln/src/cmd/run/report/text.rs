@@ -20,6 +20,11 @@ pub(super) fn style(conclusion: Conclusion) -> Style {
     }
 }
 
+/// Whether people must look at it.
+pub(super) fn is_bad(conclusion: Conclusion) -> bool {
+    conclusion.is_failure() || conclusion == Conclusion::TimedOut
+}
+
 /// One sign for an end, so that colour never stands alone.
 pub(super) fn mark(conclusion: Conclusion) -> char {
     match conclusion {

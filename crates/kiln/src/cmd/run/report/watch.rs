@@ -2,10 +2,11 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use kiln_core::run::LegNo;
+use kiln_core::run::{Conclusion, LegNo};
 use kiln_runner::job::Annotation;
 use kiln_runner::local::Progress;
 
+use super::text::is_bad;
 use crate::output::one_line;
 
 /// How many of the last lines of a failed step are shown.
@@ -39,6 +40,7 @@ pub(super) struct Watched {
 #[derive(Debug)]
 pub(super) struct FailedStep {
     pub(super) name: String,
+    pub(super) conclusion: Conclusion,
     /// Its last lines.
     pub(super) lines: Vec<Vec<u8>>,
 }
@@ -54,7 +56,10 @@ impl Watch {
 
     pub(super) fn hear(&mut self, progress: &Progress) {
         match progress {
-            Progress::JobStarted { leg, name } => self.entry(*leg).name = one_line(name),
+            // A job that is tried again starts with nothing.
+            Progress::JobStarted { leg, name } => {
+                *self.entry(*leg) = Watched { name: one_line(name), ..Watched::default() };
+            }
             Progress::StepStarted { leg, name, .. } => {
                 let job = self.entry(*leg);
                 job.step = one_line(name);
@@ -62,8 +67,8 @@ impl Watch {
                 job.lines.clear();
             }
             Progress::Line { leg, line } => self.entry(*leg).line(line),
-            Progress::StepFinished { leg, end, .. } if end.conclusion.is_failure() => {
-                self.entry(*leg).fail();
+            Progress::StepFinished { leg, end, .. } if is_bad(end.conclusion) => {
+                self.entry(*leg).fail(end.conclusion);
             }
             Progress::Annotation { leg, annotation } => {
                 let kept = &mut self.entry(*leg).annotations;
@@ -73,8 +78,8 @@ impl Watch {
             }
             Progress::Summary { leg, markdown } => self.entry(*leg).summarise(markdown),
             // A job that could not be prepared has no step to fail.
-            Progress::JobFinished { leg, conclusion } if conclusion.is_failure() => {
-                self.entry(*leg).fail();
+            Progress::JobFinished { leg, conclusion } if is_bad(*conclusion) => {
+                self.entry(*leg).fail(*conclusion);
             }
             Progress::Expected { .. }
             | Progress::StepFinished { .. }
@@ -112,10 +117,10 @@ impl Watched {
         self.lines.push_back(kept);
     }
 
-    fn fail(&mut self) {
+    fn fail(&mut self, conclusion: Conclusion) {
         if self.failed.is_none() {
             let lines = self.lines.drain(..).collect();
-            self.failed = Some(FailedStep { name: self.step.clone(), lines });
+            self.failed = Some(FailedStep { name: self.step.clone(), conclusion, lines });
         }
     }
 

@@ -14,7 +14,7 @@ use kiln_core::run::{Conclusion, LegNo};
 use kiln_runner::local::{JobSummary, Progress};
 
 use super::ending;
-use super::text::{BAD, QUIET, mark, style, took};
+use super::text::{BAD, QUIET, is_bad, mark, style, took};
 use super::watch::Watch;
 use crate::output::one_line;
 pub(super) use frame::Size;
@@ -28,6 +28,8 @@ pub(super) const FRAME: Duration = Duration::from_millis(85);
 #[derive(Debug, Default)]
 pub(super) struct Live {
     state: State,
+    /// How the jobs ended that had started.
+    ended: HashMap<LegNo, Conclusion>,
     painted: Painted,
     /// What is about to be printed above the jobs.
     above: String,
@@ -43,6 +45,7 @@ impl Live {
         match progress {
             Progress::Expected { jobs } => self.state.expected = *jobs,
             Progress::JobStarted { leg, name } => {
+                self.try_again(*leg);
                 let (name, step) = (one_line(name), String::new());
                 self.state.running.push(Running { leg: *leg, name, step, since: now });
             }
@@ -51,7 +54,7 @@ impl Live {
                     job.step = one_line(name);
                 }
             }
-            Progress::StepFinished { leg, end, .. } if end.conclusion.is_failure() => {
+            Progress::StepFinished { leg, end, .. } if is_bad(end.conclusion) => {
                 self.failure(*leg, watch);
             }
             Progress::JobFinished { leg, conclusion } => {
@@ -62,6 +65,15 @@ impl Live {
             | Progress::Line { .. }
             | Progress::Annotation { .. }
             | Progress::Summary { .. } => {}
+        }
+    }
+
+    /// An end that a retry takes back counts no more.
+    fn try_again(&mut self, leg: LegNo) {
+        if let Some(conclusion) = self.ended.remove(&leg) {
+            self.failures.remove(&leg);
+            self.state.done -= 1;
+            self.state.failed -= usize::from(is_bad(conclusion));
         }
     }
 
@@ -79,19 +91,20 @@ impl Live {
         if self.failures.contains_key(&leg) {
             return;
         }
-        let mut text = format!("{BAD}{} failed{BAD:#}\n", job.name);
+        let mut text = format!("{BAD}{} {}{BAD:#}\n", job.name, failed.conclusion.word());
         ending::failure(&mut text, failed);
         self.print(&text);
         self.failures.insert(leg, self.scrolled);
     }
 
     fn finished(&mut self, leg: LegNo, conclusion: Conclusion, watch: &Watch, now: Duration) {
-        if conclusion.is_failure() {
+        if is_bad(conclusion) {
             self.failure(leg, watch);
         }
         let Some(at) = self.state.running.iter().position(|job| job.leg == leg) else { return };
         let job = self.state.running.remove(at);
         self.count(conclusion);
+        self.ended.insert(leg, conclusion);
         let (style, sign) = (style(conclusion), mark(conclusion));
         let mut line = format!("{style}{sign}{style:#} {}", job.name);
         if conclusion != Conclusion::Success {
@@ -113,8 +126,7 @@ impl Live {
 
     fn count(&mut self, conclusion: Conclusion) {
         self.state.done += 1;
-        let bad = conclusion.is_failure() || conclusion == Conclusion::TimedOut;
-        self.state.failed += usize::from(bad);
+        self.state.failed += usize::from(is_bad(conclusion));
     }
 
     pub(super) fn cancelling(&mut self, forced: bool) {
@@ -158,5 +170,50 @@ pub(super) fn size() -> Size {
             Size { columns: found.ws_col.into(), rows: found.ws_row.into() }
         }
         _ => Size { columns: 80, rows: 24 },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kiln_runner::job::StepEnd;
+
+    /// What scrolled away, and the last line, after all of this.
+    fn check(story: &[Progress], above: &str, total: &str) {
+        let (mut live, mut watch) = (Live::default(), Watch::default());
+        for progress in story {
+            watch.hear(progress);
+            live.hear(progress, &watch, Duration::ZERO);
+        }
+        let bare = |text: &str| anstream::adapter::strip_str(text).to_string();
+        assert_eq!(bare(&live.above), above);
+        let lines = live.state.lines(Duration::ZERO, Size { columns: 80, rows: 24 });
+        assert_eq!(lines.last().map(|line| bare(line)).as_deref(), Some(total));
+    }
+
+    fn attempt(conclusion: Conclusion) -> Vec<Progress> {
+        let end = StepEnd { outcome: conclusion, conclusion };
+        let line = |text: &str| Progress::Line { leg: 1, line: text.as_bytes().to_vec() };
+        vec![
+            Progress::JobStarted { leg: 1, name: "a".to_owned() },
+            Progress::StepStarted { leg: 1, step: 0, name: "try".to_owned() },
+            line("##[group]Run it"),
+            line("it"),
+            line("shell: bash"),
+            line("##[endgroup]"),
+            line("trying"),
+            Progress::StepFinished { leg: 1, step: 0, end },
+            Progress::JobFinished { leg: 1, conclusion },
+        ]
+    }
+
+    #[test]
+    fn a_failure_shows_its_last_lines_once_and_a_retry_takes_it_back() {
+        let failed = "a failed\n  ▸ try\n  trying\n✗ a  failed  0.0 s\n";
+        check(&attempt(Conclusion::Failure), failed, "1 of 1 job · 1 failed · 00:00");
+        let twice = [attempt(Conclusion::Failure), attempt(Conclusion::Success)].concat();
+        check(&twice, &format!("{failed}✓ a  0.0 s\n"), "1 of 1 job · 00:00");
+        let late = "a timed out\n  ▸ try\n  trying\n✗ a  timed out  0.0 s\n";
+        check(&attempt(Conclusion::TimedOut), late, "1 of 1 job · 1 failed · 00:00");
     }
 }

@@ -65,7 +65,11 @@ fn svg(text: &str) -> String {
 fn draw(svg: &mut String, line: &str, y: usize) {
     let (mut column, mut classes) = (0, Vec::new());
     for (index, part) in line.split("\x1b[").enumerate() {
-        let (code, text) = if index == 0 { ("", part) } else { part.split_once('m').unwrap() };
+        let (code, text) = if index == 0 {
+            ("", part)
+        } else {
+            part.split_once('m').expect("only styles are used")
+        };
         match code {
             "" => {}
             "0" => classes.clear(),
@@ -92,7 +96,7 @@ fn the_picture_as_a_reference_is_up_to_date() {
     let drawn = svg(&scene());
     #[expect(clippy::disallowed_methods, reason = "this is how all generated files are renewed")]
     if std::env::var_os("UPDATE_EXPECT").is_some() {
-        std::fs::write(&page, &drawn).unwrap();
+        std::fs::write(&page, &drawn).expect("the repository can be written");
     }
     let committed = std::fs::read_to_string(&page).unwrap_or_default();
     assert!(committed == drawn, "docs/images/run.svg is out of date: run `cargo xtask gen`");
