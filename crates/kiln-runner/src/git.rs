@@ -91,14 +91,30 @@ impl Repository {
     }
 
     /// Writes the files of a commit below a new directory, without touching the repository's index.
+    /// Of a root that is a folder of a repository only the files of that folder are written.
     pub fn export(&self, commit: &str, directory: &Path) -> Result<(), GitError> {
         let index = directory.with_extension("index");
         // The directory is the work tree, since a bare repository has none.
-        let env = [("GIT_INDEX_FILE", index.as_os_str()), ("GIT_WORK_TREE", directory.as_os_str())];
-        self.bytes(&["read-tree", commit], &env)?;
+        let mut env =
+            vec![("GIT_INDEX_FILE", index.as_os_str()), ("GIT_WORK_TREE", directory.as_os_str())];
+        let (tree, git_directory) = self.tree_of(commit)?;
+        if let Some(git_directory) = &git_directory {
+            env.push(("GIT_DIR", git_directory.as_os_str()));
+        }
+        self.bytes(&["read-tree", &tree], &env)?;
         let written = self.bytes(&["checkout-index", "--all", "--force"], &env);
         let _ = std::fs::remove_file(&index);
         written.map(|_| ())
+    }
+
+    /// The tree of the root in a commit, and where git keeps its own files if that is further up.
+    fn tree_of(&self, commit: &str) -> Result<(String, Option<PathBuf>), GitError> {
+        if self.root.join(".git").exists() {
+            return Ok((commit.to_owned(), None));
+        }
+        let said = self.ask(&["rev-parse", "--absolute-git-dir", "--show-prefix"])?;
+        let (directory, prefix) = said.split_once('\n').unwrap_or((&said, ""));
+        Ok((format!("{commit}:{prefix}"), Some(directory.into())))
     }
 
     /// The files of the working tree that git knows or would take, relative to the root.

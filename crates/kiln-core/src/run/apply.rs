@@ -117,6 +117,7 @@ impl Change<'_> {
                 self.leg(leg)?;
                 self.cancel_leg(leg, &reason);
             }
+            Event::Skip { leg, reason } => self.skip(leg, reason)?,
             Event::Step(step) => self.steps.push_back(step),
         }
         Ok(())

@@ -50,6 +50,11 @@ pub enum Event {
         leg: LegNo,
         reason: String,
     },
+    /// No runner will ever take this queued leg, so it is left out, and says why.
+    Skip {
+        leg: LegNo,
+        reason: String,
+    },
     /// The rest of the work of an earlier event: see [`Effect::Continue`].
     Step(Step),
 }

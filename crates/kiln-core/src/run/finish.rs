@@ -26,6 +26,16 @@ impl Change<'_> {
         Ok(())
     }
 
+    /// Skipped rather than failed: `fail-fast` must not end the legs that can run.
+    pub(super) fn skip(&mut self, leg: LegNo, reason: String) -> Result<(), Rejected> {
+        if self.leg(leg)?.state != LegState::Queued {
+            return Err(Rejected::WrongState { leg, event: "skipped" });
+        }
+        self.effects.push(Effect::Dequeue(leg));
+        self.conclude_leg(leg, Conclusion::Skipped, Some(reason));
+        Ok(())
+    }
+
     pub(super) fn started(&mut self, leg: LegNo, attempt: u32) -> Result<(), Rejected> {
         match self.current(leg, attempt)? {
             LegState::Claimed { runner } => {

@@ -152,6 +152,27 @@ fn request(group: &Concurrency, env: &dyn Env) -> Result<GroupRequest, String> {
     })
 }
 
+/// The labels that a runner must have to take a leg, as `runs-on` has them.
+pub fn labels(
+    expressions: &Expressions,
+    hood: &Neighbourhood,
+    leg: LegNo,
+) -> Result<Vec<String>, String> {
+    let node = hood.legs[&leg].node;
+    let JobKind::Steps(steps) = &hood.job_of(node).kind else { return Ok(Vec::new()) };
+    let context = hood.context(node, Some(leg));
+    let value = evaluate_data(&steps.runs_on, &JobEnv::of_job(expressions, &context))?;
+    let labels = match &value {
+        Value::Object(runner) => runner.get("labels").cloned().unwrap_or_default(),
+        other => other.clone(),
+    };
+    Ok(match &labels {
+        Value::Null => Vec::new(),
+        Value::Array(labels) => labels.iter().map(|label| to_text(label).into_owned()).collect(),
+        label => vec![to_text(label).into_owned()],
+    })
+}
+
 /// The name people see of a leg: what `name` says, else the id with the values of its matrix.
 pub fn job_display_name(expressions: &Expressions, hood: &Neighbourhood, leg: LegNo) -> String {
     let row = &hood.legs[&leg];

@@ -146,6 +146,46 @@ fn job(id: &str, needs: &str, rest: &str) -> String {
     format!("  {id}:\n    runs-on: x\n    needs: {needs}\n{rest}    steps: [{{run: a}}]\n")
 }
 
+/// S10
+#[test]
+fn a_leg_that_no_runner_can_take_is_skipped_and_does_not_end_its_siblings() {
+    let jobs = [
+        job("a", "[]", "    strategy: {matrix: {os: [linux, mac]}}\n"),
+        job("b", "[]", ""),
+        job("c", "[b]", ""),
+    ];
+    let mut world = World::new(&jobs.concat());
+    for name in ["a (mac)", "b"] {
+        let skip = Event::Skip { leg: world.leg(name), reason: "needs `mac`".to_owned() };
+        world.apply(skip.clone()).expect("it is queued");
+        assert!(matches!(world.apply(skip), Err(Rejected::WrongState { event: "skipped", .. })));
+        assert_eq!(world.hood.legs[&world.leg(name)].note.as_deref(), Some("needs `mac`"));
+    }
+    world.run("a (linux)", Success);
+    world.check(&[("a", Success), ("b", Skipped), ("c", Skipped)], Success);
+}
+
+/// Labels are written as one, as several, or beside a group.
+#[test]
+fn the_labels_of_a_leg_are_known() {
+    let check = |runs_on: &str, expect: &[&str]| {
+        let text = format!(
+            "  a:\n    strategy: {{matrix: {{os: [mac]}}}}\n    runs-on: {runs_on}\n    steps: [{{run: a}}]\n"
+        );
+        let world = World::new(&text);
+        let leg = world.leg("a (mac)");
+        assert_eq!(
+            super::labels(&world.expressions, &world.hood, leg).expect("it is valid"),
+            expect
+        );
+    };
+    check("ubuntu-latest", &["ubuntu-latest"]);
+    check("[self-hosted, '${{ matrix.os }}']", &["self-hosted", "mac"]);
+    check("{group: big, labels: x}", &["x"]);
+    check("{group: big}", &[]);
+    check("${{ fromJSON('[\"a\", \"b\"]') }}", &["a", "b"]);
+}
+
 /// P7, S11
 #[test]
 fn ready_jobs_start_at_once_and_a_failure_skips_what_depends_on_it() {

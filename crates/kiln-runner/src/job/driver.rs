@@ -25,9 +25,6 @@ use super::output::Output;
 use super::post::Posts;
 use super::task::{Report, Reporter, StepEnd, Task};
 
-/// GitHub's limit for a job that sets none.
-const DEFAULT_TIMEOUT: Duration = Duration::from_hours(6);
-
 /// How a step's work ended, and its outputs.
 pub(super) type Done = (Conclusion, Vec<(String, String)>);
 
@@ -41,10 +38,10 @@ pub struct Host {
     pub resolver: Resolver,
     /// The repository of the workflow on this machine, for the built-in checkout.
     pub repository: PathBuf,
+    /// How long a job may take that sets no limit itself.
+    pub timeout: Duration,
     /// How long a step may print nothing.
     pub silence: Option<Duration>,
-    /// How many bytes of log a job may write before the rest is dropped.
-    pub log_limit: u64,
 }
 
 /// Runs a job to its end. Cancelling `control` ends the running step; steps whose condition still
@@ -96,7 +93,7 @@ pub(super) struct Shared<'j> {
 
 impl<'j> Shared<'j> {
     fn new(task: &'j Task, host: &'j Host, reporter: &'j dyn Reporter, tree: &'j Tree) -> Self {
-        let output = Output::new(reporter, &task.places.workspace, host.log_limit);
+        let output = Output::new(reporter, &task.places.workspace);
         for (_, secret) in &task.secrets {
             output.hide(secret);
         }
@@ -213,7 +210,7 @@ impl<'s, 'j> JobRun<'s, 'j> {
         self.env = job_variables(&workflow, &job);
         let limit = match task.steps().and_then(|steps| steps.timeout_minutes.as_ref()) {
             Some(template) => self.minutes(frame, template)?,
-            None => DEFAULT_TIMEOUT,
+            None => self.shared.host.timeout,
         };
         self.shared.deadline.get_or_init(|| Instant::now() + limit);
         Ok(())

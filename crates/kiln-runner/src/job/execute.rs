@@ -96,7 +96,7 @@ impl JobRun<'_, '_> {
         let left = files.read();
         files.remove();
         self.timed_out = matches!(end, End::TimedOut | End::Silent);
-        let (mut conclusion, why) = judge(end, wall);
+        let (mut conclusion, why) = judge(end, wall, self.shared.host.silence);
         if end == End::TimedOut && wall == left_to_job {
             conclusion = Conclusion::TimedOut;
         }
@@ -176,7 +176,7 @@ impl JobRun<'_, '_> {
 }
 
 /// What the end of a process means for its step, and what the log says about it.
-fn judge(end: End, wall: Duration) -> (Conclusion, Option<String>) {
+fn judge(end: End, wall: Duration, silence: Option<Duration>) -> (Conclusion, Option<String>) {
     match end {
         End::Exited(0) => (Conclusion::Success, None),
         End::Exited(code) => {
@@ -187,12 +187,21 @@ fn judge(end: End, wall: Duration) -> (Conclusion, Option<String>) {
         }
         End::TimedOut => (
             Conclusion::Failure,
-            Some(format!("the step ran longer than {} s and was ended", wall.as_secs())),
+            Some(format!("the step ran longer than {} and was ended", span(wall))),
         ),
         End::Silent => (
             Conclusion::Failure,
-            Some("the step printed nothing for too long and was ended".to_owned()),
+            Some(format!(
+                "the step printed nothing for {} and was ended",
+                span(silence.unwrap_or_default())
+            )),
         ),
         End::Cancelled => (Conclusion::Cancelled, Some("the step was cancelled".to_owned())),
     }
+}
+
+/// A limit in words.
+fn span(limit: Duration) -> String {
+    let seconds = limit.as_secs_f64();
+    if seconds < 120.0 { format!("{seconds:.0} s") } else { format!("{:.0} min", seconds / 60.0) }
 }

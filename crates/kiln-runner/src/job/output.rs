@@ -23,10 +23,6 @@ struct Voice {
     masker: Masker,
     matchers: Matchers,
     workspace: PathBuf,
-    written: u64,
-    /// How much log the job may write before the rest is dropped.
-    limit: u64,
-    cut: bool,
 }
 
 /// What the commands of one step ask for.
@@ -41,14 +37,11 @@ pub(super) struct Said {
 }
 
 impl<'r> Output<'r> {
-    pub(super) fn new(reporter: &'r dyn Reporter, workspace: &Path, limit: u64) -> Self {
+    pub(super) fn new(reporter: &'r dyn Reporter, workspace: &Path) -> Self {
         let voice = Voice {
             masker: Masker::default(),
             matchers: Matchers::default(),
             workspace: workspace.to_owned(),
-            written: 0,
-            limit,
-            cut: false,
         };
         Self { reporter, voice: Mutex::new(voice) }
     }
@@ -104,7 +97,7 @@ impl Voice {
     fn say(&mut self, reporter: &dyn Reporter, step: usize, text: &str) {
         for line in text.lines() {
             let masked = self.masker.mask_line(line.as_bytes()).into_owned();
-            self.log(reporter, step, &masked);
+            reporter.line(step, &masked);
         }
     }
 
@@ -113,21 +106,6 @@ impl Voice {
         let annotation =
             Annotation::new(Severity::Error, self.masker.mask_text(message).into_owned());
         reporter.annotation(step, &annotation);
-    }
-
-    /// Over the cap the job goes on, and the log says where it was cut.
-    fn log(&mut self, reporter: &dyn Reporter, step: usize, line: &[u8]) {
-        if self.cut {
-            return;
-        }
-        self.written += line.len() as u64 + 1;
-        if self.written > self.limit {
-            self.cut = true;
-            let mark = format!("[the log was cut here: it is longer than {} bytes]", self.limit);
-            reporter.line(step, mark.as_bytes());
-            return;
-        }
-        reporter.line(step, line);
     }
 
     fn add_matcher(&mut self, reporter: &dyn Reporter, step: usize, file: &str) {
@@ -251,7 +229,7 @@ impl<'s, 'r> StepSink<'s, 'r> {
             }
         }
         let masked = voice.masker.mask_line(line).into_owned();
-        voice.log(self.output.reporter, self.step, &masked);
+        self.output.reporter.line(self.step, &masked);
     }
 }
 
@@ -270,7 +248,7 @@ impl Sink for StepSink<'_, '_> {
         let voice = self.voice.get_or_insert_with(|| self.output.voice());
         let masked = voice.masker.mask_chunk(&mut self.carries[stream], text, !continues);
         let masked = masked.into_owned();
-        voice.log(self.output.reporter, self.step, &masked);
+        self.output.reporter.line(self.step, &masked);
     }
 
     fn flush(&mut self) {

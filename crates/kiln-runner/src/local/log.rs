@@ -19,6 +19,9 @@ pub(super) struct LegReporter<'p> {
 
 struct Log {
     file: BufWriter<File>,
+    /// How many more bytes the file may have; nothing once it was cut.
+    room: Option<u64>,
+    limit: u64,
     failed: Option<io::Error>,
     /// The names of the steps so far, and which of them wrote last.
     steps: Vec<String>,
@@ -26,7 +29,19 @@ struct Log {
 }
 
 impl Log {
+    /// Over the limit the job goes on, and the log says where it was cut.
     fn write(&mut self, line: &[u8]) {
+        let Some(room) = self.room else { return };
+        self.room = room.checked_sub(line.len() as u64 + 1);
+        if self.room.is_some() {
+            self.append(line);
+        } else {
+            let limit = size(self.limit);
+            self.append(format!("[the log was cut here: it is longer than {limit}]").as_bytes());
+        }
+    }
+
+    fn append(&mut self, line: &[u8]) {
         let written = self.file.write_all(line).and_then(|()| self.file.write_all(b"\n"));
         self.note(written);
     }
@@ -59,6 +74,7 @@ impl<'p> LegReporter<'p> {
     pub(super) fn new(
         leg: LegNo,
         path: &Path,
+        limit: u64,
         progress: &'p (dyn Fn(Progress) + Sync),
     ) -> Result<Self, String> {
         let made =
@@ -66,7 +82,8 @@ impl<'p> LegReporter<'p> {
         let file =
             made.map_err(|error| format!("cannot write the log `{}`: {error}", path.display()))?;
         let file = BufWriter::with_capacity(64 * 1024, file);
-        let log = Log { file, failed: None, steps: Vec::new(), speaker: 0 };
+        let log =
+            Log { file, room: Some(limit), limit, failed: None, steps: Vec::new(), speaker: 0 };
         Ok(Self { leg, log: Mutex::new(log), progress })
     }
 
@@ -122,5 +139,37 @@ impl Reporter for LegReporter<'_> {
         let mut log = self.log();
         let flushed = log.file.flush();
         log.note(flushed);
+    }
+}
+
+/// A number of bytes as people write it.
+fn size(bytes: u64) -> String {
+    let units = [(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];
+    let fits = units.iter().find(|(unit, _)| bytes > 0 && bytes.is_multiple_of(*unit));
+    fits.map_or_else(|| format!("{bytes} bytes"), |(unit, name)| format!("{} {name}", bytes / unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// S13
+    #[test]
+    fn a_log_is_cut_at_a_line_and_says_where_while_watchers_hear_all() {
+        let directory = tempfile::tempdir().expect("the system has a directory for such files");
+        let path = directory.path().join("logs/1.log");
+        let heard = std::sync::atomic::AtomicUsize::new(0);
+        let progress = |_: Progress| {
+            heard.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        };
+        let reporter = LegReporter::new(1, &path, 12, &progress).expect("it is ours");
+        for line in ["first", "second", "x"] {
+            reporter.line(0, line.as_bytes());
+        }
+        reporter.finish().expect("it is written");
+        let written = fs::read_to_string(&path).expect("it is text");
+        assert_eq!(written, "first\n[the log was cut here: it is longer than 12 bytes]\n");
+        assert_eq!(heard.into_inner(), 3);
+        assert_eq!(size(4_000_000_000), "4 GB");
     }
 }

@@ -1,6 +1,8 @@
 //! `kiln run`: a whole run on this machine, with the same engine and the same job driver as a fleet.
 
+mod expected;
 mod github;
+mod labels;
 mod log;
 mod pool;
 mod state;
@@ -40,11 +42,19 @@ pub struct Options {
     pub pristine: Pristine,
     pub host: Host,
     pub tool_cache: PathBuf,
+    /// The labels that this machine answers to; any label when there are none.
+    pub labels: Vec<String>,
+    /// How many bytes the log of a job may have.
+    pub log_limit: u64,
 }
 
 /// Something that people watching a run want to know.
 #[derive(Debug, Clone)]
 pub enum Progress {
+    /// How many jobs the run has, as far as is known by now.
+    Expected {
+        jobs: usize,
+    },
     JobStarted {
         leg: LegNo,
         name: String,
@@ -82,6 +92,8 @@ pub enum Progress {
         leg: LegNo,
         conclusion: Conclusion,
     },
+    /// A job ended without having been started.
+    JobNotRun(JobSummary),
 }
 
 /// How the jobs of a run ended, in the order of the workflow.
@@ -170,6 +182,8 @@ impl<'t> LocalRun<'t> {
                 receiver,
                 control: &control,
                 options: &options,
+                progress,
+                expected: 0,
             };
             world.event(Event::Start);
             world.until_done();
@@ -189,6 +203,9 @@ struct World<'w> {
     receiver: Receiver<Message>,
     control: &'w Control,
     options: &'w Options,
+    progress: &'w (dyn Fn(Progress) + Sync),
+    /// The number of jobs that was told last.
+    expected: usize,
 }
 
 impl World<'_> {
@@ -201,6 +218,7 @@ impl World<'_> {
             for effect in effects {
                 match effect {
                     Effect::Continue(step) => events.push(Event::Step(step)),
+                    Effect::Enqueue(leg) => events.extend(self.queue(leg)),
                     other => self.effect(&other),
                 }
             }
@@ -209,22 +227,50 @@ impl World<'_> {
 
     fn effect(&mut self, effect: &Effect) {
         match effect {
-            Effect::Enqueue(leg) => {
-                let names = Names { hood: &self.hood, expressions: &self.expressions };
-                self.pool.push(names.queued(*leg));
-            }
             Effect::Dequeue(leg) => self.pool.remove(*leg),
             Effect::Stop { leg, forced, .. } => self.pool.stop(*leg, *forced),
             Effect::WakeAt { leg, at } => {
                 self.wakes.insert((*at, *leg));
             }
+            Effect::LegDone { leg, .. } => self.tell_not_run(self.names().leg_not_run(*leg)),
+            Effect::NodeDone { node, .. } => self.tell_not_run(self.names().node_not_run(*node)),
             // There is only this run; the rest is told by the states themselves.
             _ => {}
         }
     }
 
+    fn names(&self) -> Names<'_> {
+        Names { hood: &self.hood, expressions: &self.expressions }
+    }
+
+    /// Gives the leg to the workers, unless this machine does not answer to its labels.
+    fn queue(&self, leg: LegNo) -> Option<Event> {
+        if let Some(reason) =
+            labels::missing(&self.options.labels, &self.expressions, &self.hood, leg)
+        {
+            return Some(Event::Skip { leg, reason });
+        }
+        self.pool.push(self.names().queued(leg));
+        None
+    }
+
+    fn tell_not_run(&self, job: Option<JobSummary>) {
+        if let Some(job) = job {
+            (self.progress)(Progress::JobNotRun(job));
+        }
+    }
+
+    fn tell_expected(&mut self) {
+        let jobs = expected::jobs(&self.hood);
+        if jobs != self.expected {
+            self.expected = jobs;
+            (self.progress)(Progress::Expected { jobs });
+        }
+    }
+
     fn until_done(&mut self) {
         while !matches!(self.hood.run.state, RunState::Done(_)) {
+            self.tell_expected();
             self.claim();
             let message = match self.wakes.first() {
                 None => self.receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -278,8 +324,7 @@ impl World<'_> {
             RunState::Done(conclusion) => conclusion,
             _ => Conclusion::Failure,
         };
-        let names = Names { hood: &self.hood, expressions: &self.expressions };
-        Summary { conclusion, jobs: names.summaries(&self.options.directory) }
+        Summary { conclusion, jobs: self.names().summaries(&self.options.directory) }
     }
 }
 

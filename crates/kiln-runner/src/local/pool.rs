@@ -188,7 +188,8 @@ impl<'p> Pool<'p> {
             secrets: options.secrets.clone(),
             places,
         };
-        let reporter = LegReporter::new(leg, &log_path(&options.directory, leg), self.progress)?;
+        let log = log_path(&options.directory, leg);
+        let reporter = LegReporter::new(leg, &log, options.log_limit, self.progress)?;
         let report = job::run(&task, &options.host, &reporter, &control, &tree);
         reporter.finish()?;
         tree.sweep();

@@ -78,22 +78,32 @@ impl Names<'_> {
     pub(super) fn summaries(&self, directory: &Path) -> Vec<JobSummary> {
         let mut summaries = Vec::new();
         for node in self.hood.nodes.values() {
-            if node.legs.is_empty() {
-                let NodeState::Done(conclusion) = node.state else { continue };
-                summaries.push(JobSummary {
-                    leg: None,
-                    name: self.with_caller(node.number, self.job_id(node.number)),
-                    conclusion,
-                    note: node.note.clone(),
-                    took: Duration::ZERO,
-                    log: None,
-                });
-            }
+            summaries.extend(self.node_not_run(node.number));
             for leg in node.legs.iter().filter_map(|leg| self.hood.legs.get(leg)) {
                 summaries.extend(self.leg_summary(leg, directory));
             }
         }
         summaries
+    }
+
+    /// A job that ended before it had legs.
+    pub(super) fn node_not_run(&self, node: NodeNo) -> Option<JobSummary> {
+        let node = self.hood.nodes.get(&node).filter(|node| node.legs.is_empty())?;
+        let NodeState::Done(conclusion) = node.state else { return None };
+        Some(JobSummary {
+            leg: None,
+            name: self.with_caller(node.number, self.job_id(node.number)),
+            conclusion,
+            note: node.note.clone(),
+            took: Duration::ZERO,
+            log: None,
+        })
+    }
+
+    /// A leg that ended before a worker had it.
+    pub(super) fn leg_not_run(&self, leg: LegNo) -> Option<JobSummary> {
+        let leg = self.hood.legs.get(&leg).filter(|leg| leg.attempt == 0)?;
+        self.leg_summary(leg, Path::new(""))
     }
 
     fn leg_summary(&self, leg: &kiln_core::run::Leg, directory: &Path) -> Option<JobSummary> {

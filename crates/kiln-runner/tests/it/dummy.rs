@@ -70,7 +70,7 @@ fn dummy(steps: &str, control: &Control) -> (Report, Vec<String>) {
         resolver: Resolver { mirror: None, store: place("actions") },
         repository: place("repository"),
         silence: None,
-        log_limit: 1 << 20,
+        timeout: Duration::from_mins(1),
     };
     let notes = Notes::default();
     let report = run(&task, &host, &notes, control, &Tree::new(None).unwrap());

@@ -43,6 +43,18 @@ impl Console {
         self.note(written)
     }
 
+    /// Writes a frame of a live view to the terminal: its movements stay also where colours do not.
+    pub(crate) fn paint(&mut self, frame: &str) {
+        let colors = AutoStream::new(io::stdout(), self.choice).current_choice();
+        let written = if colors == ColorChoice::Never {
+            self.print_raw(&without_styles(frame))
+        } else {
+            self.print_raw(frame)
+        };
+        // A terminal that has gone does not stop what it watched.
+        let _ = written;
+    }
+
     fn note(&mut self, written: io::Result<()>) -> Result<()> {
         match written {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
@@ -69,5 +81,31 @@ impl Console {
     pub(crate) fn note_line(&mut self, text: &str) {
         let style = clap::builder::styling::AnsiColor::Green.on_default().bold();
         self.eprint(&format!("{style}note:{style:#} {text}\n"));
+    }
+}
+
+/// The text without the sequences that end in `m`, which set colours and weights.
+fn without_styles(text: &str) -> String {
+    let mut parts = text.split("\x1b[");
+    let mut bare = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|c: char| !(c.is_ascii_digit() || c == ';'));
+        match end.filter(|end| part[*end..].starts_with('m')) {
+            Some(end) => bare.push_str(&part[end + 1..]),
+            None => {
+                bare.push_str("\x1b[");
+                bare.push_str(part);
+            }
+        }
+    }
+    bare
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_frame_without_colour_still_moves() {
+        let frame = "\x1b[?2026h\r\x1b[2A\x1b[1m\x1b[31mred\x1b[0m\x1b[K\x1b[J";
+        assert_eq!(super::without_styles(frame), "\x1b[?2026h\r\x1b[2Ared\x1b[K\x1b[J");
     }
 }

@@ -4,10 +4,13 @@
 mod beside;
 mod eval;
 mod language;
+mod limits;
 mod lint;
 mod pages;
+
 mod run;
 mod usage;
+mod view;
 
 use std::fs;
 use std::io::Write as _;

@@ -24,7 +24,7 @@ pub(crate) fn commit_all(directory: &Path) {
     assert!(done.success());
 }
 
-fn jobs(jobs: &str) -> String {
+pub(crate) fn jobs(jobs: &str) -> String {
     format!("name: CI\non: push\njobs:\n{jobs}")
 }
 
@@ -207,7 +207,7 @@ fn wrong_usage_and_broken_workflows_exit_with_2() {
     assert!(skipped.code(0).err.contains("does not run"), "{skipped:#?}");
 }
 
-fn find(directory: &Path, name: &str) -> Option<PathBuf> {
+pub(crate) fn find(directory: &Path, name: &str) -> Option<PathBuf> {
     let mut pending = vec![directory.to_owned()];
     while let Some(directory) = pending.pop() {
         for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -225,7 +225,7 @@ fn find(directory: &Path, name: &str) -> Option<PathBuf> {
 }
 
 /// Looks until it is there, for at most twenty seconds.
-fn wait_for<T>(look: impl Fn() -> Option<T>) -> T {
+pub(crate) fn wait_for<T>(look: impl Fn() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
         if let Some(found) = look() {

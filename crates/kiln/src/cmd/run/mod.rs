@@ -6,7 +6,7 @@ mod select;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::mpsc;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use kiln_core::run::Conclusion;
@@ -18,7 +18,7 @@ use kiln_runner::job::Host;
 use kiln_runner::local::{EventSource, LocalRun, Options, Summary, github_context};
 use kiln_runner::process::{self, Guard, Tree};
 use kiln_runner::workspace::Pristine;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGCONT, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::compiled::{self, Compiled};
@@ -30,10 +30,7 @@ use crate::inputs;
 use crate::output::Console;
 use crate::read;
 
-use report::Screen;
-
-/// How much log a job may write: a runaway loop must not fill the disk.
-const LOG_LIMIT: u64 = 4 << 30;
+use report::{Manner, Screen};
 
 pub(crate) fn run(args: &RunArgs, console: &mut Console) -> Result<Outcome> {
     super::plan::known_event(&args.event)?;
@@ -124,8 +121,11 @@ fn one(
         host: host(args, root)?,
         tool_cache: state_directory()?.join("tools"),
         directory: directory.clone(),
+        labels: args.label.clone(),
+        log_limit: args.log_limit,
     };
-    let summary = execute(options, args, console)?;
+    let manner = Manner::choose(args.json, args.progress)?;
+    let summary = execute(options, manner, console)?;
     let _ = std::fs::remove_dir_all(directory.join("files"));
     let _ = std::fs::remove_dir_all(directory.join("jobs"));
     Ok(match summary.conclusion {
@@ -136,34 +136,50 @@ fn one(
 }
 
 /// Runs with signals wired to cancel: the first asks, the second forces.
-fn execute(options: Options, args: &RunArgs, console: &mut Console) -> Result<Summary> {
+fn execute(options: Options, manner: Manner, console: &mut Console) -> Result<Summary> {
     process::become_subreaper().context("cannot look after the children of steps")?;
     let tree = Tree::new(outer_tree().as_deref())?;
     let guard = Guard::start(&std::env::current_exe().context("cannot find this program")?, &tree)?;
     let directory = options.directory.clone();
     let run = LocalRun::new(options, &tree);
     let canceller = run.canceller();
-    let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot listen to signals")?;
-    let handle = signals.handle();
-    let watcher = std::thread::spawn(move || {
-        for (count, _) in signals.forever().enumerate() {
-            canceller.cancel(count > 0);
-        }
+    let mut signals =
+        Signals::new([SIGINT, SIGTERM, SIGCONT]).context("cannot listen to signals")?;
+    let closer = Closer(signals.handle());
+    let screen = Screen::new(console, manner);
+    let summary = std::thread::scope(|scope| {
+        // Both threads end when these two are dropped, even if the run panics.
+        let (_running, stop) = mpsc::channel();
+        let _closer = closer;
+        let screen = &screen;
+        scope.spawn(move || screen.animate(&stop));
+        scope.spawn(move || {
+            let mut asked = false;
+            for signal in signals.forever() {
+                if signal == SIGCONT {
+                    screen.resumed();
+                    continue;
+                }
+                screen.cancelling(asked);
+                canceller.cancel(asked);
+                asked = true;
+            }
+        });
+        run.run(&|progress| screen.show(&progress))
     });
-    let screen = Mutex::new(Screen::new(console, args.json));
-    let summary = run.run(&|progress| {
-        screen.lock().unwrap_or_else(std::sync::PoisonError::into_inner).show(progress);
-    });
-    handle.close();
-    // The thread ends with its handle; it has nothing to tell.
-    let _ = watcher.join();
     guard.finish()?;
     let summary = summary?;
-    screen
-        .into_inner()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
-        .finish(&summary, &directory)?;
+    screen.finish(&summary, &directory)?;
     Ok(summary)
+}
+
+/// Ends the thread that listens to signals.
+struct Closer(signal_hook::iterator::Handle);
+
+impl Drop for Closer {
+    fn drop(&mut self) {
+        self.0.close();
+    }
 }
 
 /// The mark of the run that this one is a step of.
@@ -189,9 +205,9 @@ fn host(args: &RunArgs, repository: PathBuf) -> Result<Host> {
             store: state_directory()?.join("actions"),
         },
         repository,
-        silence: None,
-        log_limit: LOG_LIMIT,
         backend: Box::new(OnHost),
+        timeout: args.timeout,
+        silence: Some(args.silence).filter(|limit| !limit.is_zero()),
     })
 }
 
