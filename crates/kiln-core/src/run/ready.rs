@@ -64,20 +64,7 @@ impl Change<'_> {
         let count = u32::try_from(legs.legs.len()).unwrap_or(u32::MAX);
         self.hood.run.legs += count;
         for (leg, (index, matrix)) in (first..first + count).zip((0..).zip(legs.legs)) {
-            let row = Leg {
-                number: leg,
-                node: number,
-                index,
-                matrix,
-                state: LegState::Waiting(Wait::MaxParallel),
-                group: None,
-                attempt: 0,
-                retries: 0,
-                losses: 0,
-                cancelling: false,
-                timings: Timings::default(),
-                note: None,
-            };
+            let row = Leg::new(leg, number, index, matrix, self.hood.run.attempt);
             self.hood.legs.insert(leg, row);
         }
         let node = self.node_mut(number);
@@ -139,11 +126,18 @@ impl Change<'_> {
         let job = self.hood.job_of(node);
         let JobKind::Call(call) = &job.kind else { return self.enqueue(leg) };
         let (workflow, uses) = (call.workflow, call.uses.clone());
+        if let Some(scope) = self.hood.legs[&leg].scope {
+            // A re-run takes up the workflow where the earlier attempt left it.
+            self.leg_mut(leg).state = LegState::Called(scope);
+            return self.resume_scope(scope);
+        }
         let inputs = self.evaluator.inputs(&self.hood.context(node, Some(leg)));
         match (workflow, inputs) {
             (Some(workflow), Ok(inputs)) => {
                 let scope = self.open_scope(workflow, Some(leg), inputs);
-                self.leg_mut(leg).state = LegState::Called(scope);
+                let row = self.leg_mut(leg);
+                row.scope = Some(scope);
+                row.state = LegState::Called(scope);
             }
             (None, _) => {
                 let note = format!("the workflow `{uses}` is not at hand");

@@ -33,6 +33,15 @@ pub struct Expressions {
     pub inputs: Object,
 }
 
+impl Expressions {
+    /// The same for an attempt of the run, which expressions tell by `github.run_attempt`.
+    #[must_use]
+    pub fn at_attempt(mut self, attempt: u32) -> Self {
+        self.github.insert("run_attempt", Value::from(attempt.to_string()));
+        self
+    }
+}
+
 /// Evaluates the text of an expression.
 pub fn evaluate_text(text: &str, env: &dyn Env) -> Result<Value, String> {
     let wrong = |error: crate::expr::ExprError| format!("`{text}`: {}", error.message);
