@@ -6,6 +6,8 @@
 mod call;
 mod contexts;
 mod data;
+mod environment;
+mod secrets;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +25,8 @@ use crate::expr::parse;
 use contexts::JobEnv;
 pub use contexts::{LegContexts, leg_contexts};
 pub use data::{evaluate_data, evaluate_template};
+pub use environment::leg_environment;
+pub use secrets::leg_secrets;
 
 /// What is the same for all jobs of a run.
 #[derive(Debug, Clone, Default)]

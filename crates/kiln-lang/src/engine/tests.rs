@@ -2,6 +2,7 @@
 
 mod again;
 mod groups;
+mod secrets;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
