@@ -49,7 +49,7 @@ pub fn run(
     tree: &Tree,
 ) -> Report {
     let Some(steps) = task.steps() else {
-        return Report { conclusion: Conclusion::Failure, outputs: Vec::new() };
+        return Report { conclusion: Conclusion::Failure, outputs: Vec::new(), deployment: None };
     };
     let mut run = JobRun::new(task, host, reporter, control, tree);
     let mut frame = Frame::of_job(task.contexts.inputs.clone());
@@ -62,7 +62,8 @@ pub fn run(
     }
     run.posts(&mut frame);
     let outputs = run.outputs(&frame);
-    Report { conclusion: frame.status, outputs }
+    let deployment = run.deployment(&mut frame);
+    Report { conclusion: frame.status, outputs, deployment }
 }
 
 pub(super) struct JobRun<'a> {
@@ -92,7 +93,7 @@ impl<'a> JobRun<'a> {
         tree: &'a Tree,
     ) -> Self {
         let mut output = Output::new(reporter, &task.places.workspace);
-        for (_, secret) in &task.secrets {
+        for secret in task.secrets.iter().map(|(_, secret)| secret).chain(&task.masks) {
             // What is too short to be masked is too short to be a secret.
             let _ = output.masker.add(secret);
         }

@@ -4,6 +4,7 @@ mod actions;
 pub mod annotations;
 pub mod commands;
 mod contexts;
+mod deployment;
 mod driver;
 pub mod environment;
 pub mod file_commands;
@@ -19,5 +20,6 @@ mod task;
 mod variables;
 
 pub use annotations::Annotation;
+pub use deployment::Deployment;
 pub use driver::{Host, run};
 pub use task::{Contexts, Places, Report, Reporter, StepEnd, Task};

@@ -1,7 +1,9 @@
 //! The real binary, run as people run it.
 #![expect(clippy::disallowed_methods, reason = "these tests start the real binary")]
 
+mod called_secrets;
 mod eval;
+mod from_failed;
 mod language;
 mod lint;
 mod pages;

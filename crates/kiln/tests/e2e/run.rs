@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use crate::Place;
 
 /// A repository with one committed workflow, and its own place for state.
-fn repository(workflow: &str) -> Place {
+pub(super) fn repository(workflow: &str) -> Place {
     let place = Place::new();
     place.file(".github/workflows/ci.yml", workflow);
     commit(&place);
     place
 }
 
-fn commit(place: &Place) {
+pub(super) fn commit(place: &Place) {
     let script = "git init -q -b main && git add -A && git -c user.name=a -c user.email=a@localhost commit -qm x";
     let done = Command::new("sh")
         .args(["-c", script])
@@ -23,7 +23,7 @@ fn commit(place: &Place) {
     assert!(done.success());
 }
 
-fn jobs(jobs: &str) -> String {
+pub(super) fn jobs(jobs: &str) -> String {
     format!("name: CI\non: push\njobs:\n{jobs}")
 }
 
@@ -206,7 +206,7 @@ fn wrong_usage_and_broken_workflows_exit_with_2() {
     assert!(skipped.code(0).err.contains("does not run"), "{skipped:#?}");
 }
 
-fn find(directory: &std::path::Path, name: &str) -> Option<std::path::PathBuf> {
+pub(super) fn find(directory: &std::path::Path, name: &str) -> Option<std::path::PathBuf> {
     let mut pending = vec![directory.to_owned()];
     while let Some(directory) = pending.pop() {
         for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -224,7 +224,7 @@ fn find(directory: &std::path::Path, name: &str) -> Option<std::path::PathBuf> {
 }
 
 /// Looks until it is there, for at most twenty seconds.
-fn wait_for<T>(look: impl Fn() -> Option<T>) -> T {
+pub(super) fn wait_for<T>(look: impl Fn() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
         if let Some(found) = look() {

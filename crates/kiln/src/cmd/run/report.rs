@@ -87,7 +87,7 @@ impl<'c> Screen<'c> {
                 let style = style(conclusion);
                 self.named(leg, &format!("{style}{}{style:#}", conclusion.word()));
             }
-            Progress::Annotation { .. } | Progress::Summary { .. } => {}
+            Progress::Annotation { .. } | Progress::Summary { .. } | Progress::Deployed { .. } => {}
         }
     }
 
@@ -158,11 +158,8 @@ impl<'c> Screen<'c> {
         for job in &summary.jobs {
             let style = style(job.conclusion);
             let word = job.conclusion.word();
-            let note = job
-                .note
-                .as_deref()
-                .map(|note| format!("  {QUIET}{note}{QUIET:#}"))
-                .unwrap_or_default();
+            let note =
+                job.remark().map(|note| format!("  {QUIET}{note}{QUIET:#}")).unwrap_or_default();
             let took = if job.took == Duration::ZERO {
                 String::new()
             } else {
@@ -207,6 +204,9 @@ fn as_json(progress: &Progress, names: &HashMap<LegNo, String>) -> serde_json::V
         Progress::Summary { leg, markdown } => {
             json!({"event": "summary", "job": leg, "markdown": markdown})
         }
+        Progress::Deployed { leg, deployment } => json!({
+            "event": "deployed", "job": leg, "environment": deployment.environment, "url": deployment.url,
+        }),
         Progress::JobFinished { leg, conclusion } => {
             json!({"event": "job_finished", "job": leg, "conclusion": conclusion.github()})
         }
@@ -219,10 +219,14 @@ fn summary_json(summary: &Summary, directory: &Path) -> serde_json::Value {
         .iter()
         .map(|job| {
             json!({
-                "job": job.leg, "name": job.name, "conclusion": job.conclusion.github(), "note": job.note,
-                "seconds": job.took.as_secs_f64(), "log": job.log,
+                "job": job.leg, "name": job.name, "conclusion": job.conclusion.github(), "note": job.note, "taken_over": job.taken_over,
+                "seconds": job.took.as_secs_f64(), "log": job.log, "environment": job.deployment.as_ref().map(|to| &to.environment),
+                "environment_url": job.deployment.as_ref().and_then(|to| to.url.as_ref()),
             })
         })
         .collect();
-    json!({"event": "run_finished", "conclusion": summary.conclusion.github(), "jobs": jobs, "directory": directory})
+    json!({
+        "event": "run_finished", "conclusion": summary.conclusion.github(), "attempt": summary.attempt, "jobs": jobs,
+        "directory": directory,
+    })
 }
