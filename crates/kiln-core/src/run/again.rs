@@ -129,11 +129,10 @@ impl Redo {
     fn part(&mut self, number: NodeNo) -> Part {
         let node = &self.hood.nodes[&number];
         let bare = node.legs.is_empty();
-        match (self.what, &node.state) {
-            (Again::Node(chosen), _) if chosen == number => return Part::Whole,
-            (Again::Failed, NodeState::Done(end)) if bare && end.wants_another_try() => {
-                return Part::Whole;
-            }
+        let good = matches!(node.state, NodeState::Done(end) if !end.wants_another_try());
+        match self.what {
+            Again::Node(chosen) if chosen == number => return Part::Whole,
+            Again::Failed if bare && !good => return Part::Whole,
             _ => {}
         }
         let mut legs = node.legs.clone();
@@ -151,7 +150,7 @@ impl Redo {
             return true;
         }
         let leg = &self.hood.legs[&number];
-        let failed = leg.counted().is_some_and(super::Conclusion::wants_another_try);
+        let failed = leg.counted().is_none_or(super::Conclusion::wants_another_try);
         let whole = chosen || (self.what == Again::Failed && failed);
         if let Some(scope) = leg.scope.filter(|_| whole) {
             self.drop_scope(scope);

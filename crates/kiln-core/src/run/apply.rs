@@ -191,7 +191,7 @@ impl Change<'_> {
             return;
         }
         let Ok(request) = self.evaluator.run_group(&self.hood.run) else {
-            return self.run_done(super::Conclusion::StartupFailure);
+            return self.end_unopened(super::Conclusion::StartupFailure);
         };
         let member = Member { run: self.hood.run.id, leg: None };
         match request {

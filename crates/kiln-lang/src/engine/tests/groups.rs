@@ -91,6 +91,12 @@ struct Fleet {
 struct Before {
     groups: BTreeMap<String, Group>,
     outbox: usize,
+    /// The run that heard of the event.
+    run: u64,
+    /// Whether another run had sent it.
+    delivered: bool,
+    /// Its legs that a group had already pushed out.
+    evicted: Vec<LegNo>,
 }
 
 type Check = fn(&Fleet, &Before);
@@ -109,7 +115,18 @@ impl Fleet {
 
     /// Applies an event and all that belongs to the same change, then checks.
     fn apply(&mut self, run: u64, event: Event, check: Check) {
-        let before = Before { groups: self.groups.clone(), outbox: self.outbox.len() };
+        let before = Before {
+            groups: self.groups.clone(),
+            outbox: self.outbox.len(),
+            run,
+            delivered: matches!(event, Event::CancelLeg { .. } | Event::Cancel { .. }),
+            evicted: self.runs[&run]
+                .legs
+                .values()
+                .filter(|leg| was_evicted(leg))
+                .map(|leg| leg.number)
+                .collect(),
+        };
         let mut events = vec![event];
         while let Some(event) = events.pop() {
             let hood = self.runs.get_mut(&run).expect("only runs that exist hear of events");
@@ -263,6 +280,10 @@ impl Fleet {
     }
 }
 
+fn was_evicted(leg: &Leg) -> bool {
+    leg.note.as_deref().is_some_and(|note| note.starts_with("a newer one entered"))
+}
+
 /// Slots are held, and waited for, by the living only; nobody waits for a free one; the longest
 /// waiting is served first, and where one may wait, one waits.
 fn no_gate_leaks(fleet: &Fleet, before: &Before) {
@@ -379,11 +400,25 @@ fn the_admitted_stay(fleet: &Fleet, before: &Before) {
         let line: Vec<Member> = line.chain(old).collect();
         let later = group.waiting().any(|member| !line.contains(&member));
         assert!(!cancelled || later, "{holder:?} was cancelled by the group that let it in");
-        let by_group = |cancel: &kiln_core::run::Cancel| cancel.by == "concurrency";
-        if holder.leg.is_none() {
-            let run = &fleet.runs[&holder.run].run;
-            assert!(!run.cancel.as_ref().is_some_and(by_group), "{holder:?} was evicted at once");
-        }
+    }
+    let hood = &fleet.runs[&before.run];
+    let by_itself = hood.run.cancel.as_ref().is_some_and(|cancel| cancel.by == "concurrency");
+    assert!(!by_itself, "run {} was evicted by its own entry", before.run);
+    if before.delivered {
+        return;
+    }
+    let group = |leg: &Leg| {
+        let context = hood.context(leg.node, Some(leg.number));
+        kiln_core::run::Evaluator::group(&fleet.expressions, &context).expect("it is a name")
+    };
+    let fresh =
+        hood.legs.values().filter(|leg| was_evicted(leg) && !before.evicted.contains(&leg.number));
+    for leg in fresh {
+        let newer = hood.legs.values().any(|other| {
+            let asked = other.state != LegState::Waiting(Wait::MaxParallel);
+            asked && !was_evicted(other) && group(other) == group(leg)
+        });
+        assert!(newer, "leg {} was evicted although nobody came after it", leg.number);
     }
 }
 
@@ -472,6 +507,50 @@ fn play(shapes: &[RunShape], actions: &[Action], check: Check) {
         fleet.act(action, check);
     }
     fleet.settle(check);
+}
+
+fn matrix(group: Option<usize>, legs: usize) -> JobShape {
+    let (needs_previous, fail_fast, always) = (false, false, false);
+    JobShape { needs_previous, group, legs, max_parallel: 1, fail_fast, always }
+}
+
+/// S9, S14: found by the tests below. The next leg of a cancelled run took the place of the first for
+/// a moment, and with `cancel-in-progress` pushed out whom the group had just let in.
+#[test]
+fn a_cancelled_run_pushes_nobody_out_of_a_group_on_its_way_out() {
+    let run = |legs| RunShape { group: None, jobs: vec![matrix(Some(2), legs)] };
+    let mut fleet = Fleet::new(&[run(2), run(1)]);
+    for action in [Action::Start, Action::Claim(0), Action::Start, Action::Cancel(0, true)] {
+        fleet.act(&action, the_admitted_stay);
+    }
+    let second = Member { run: 2, leg: Some(0) };
+    assert!(fleet.is_being_admitted(second) && !fleet.is_being_cancelled(second));
+    fleet.settle(the_admitted_stay);
+    assert_eq!(fleet.runs[&2].run.state, RunState::Done(Success));
+}
+
+/// S9, P10: found by the tests below. Legs of a re-run are there before its group lets it in.
+#[test]
+fn a_re_run_that_waits_for_its_group_starts_nothing_and_leaves_nothing_open() {
+    let shape = RunShape { group: Some(0), jobs: vec![matrix(Some(1), 2)] };
+    let mut fleet = Fleet::new(&[shape.clone(), shape]);
+    let fail = [Action::Claim(0), Action::Finish(0, false)];
+    let actions = [&[Action::Start][..], &fail, &fail, &[Action::Start, Action::Again(0)]].concat();
+    for action in &actions {
+        fleet.act(action, no_gate_is_bypassed);
+    }
+    assert!(matches!(fleet.runs[&1].run.state, RunState::Gated(_)));
+    fleet.act(&Action::CancelLeg(0), no_gate_is_bypassed);
+    let states = |fleet: &Fleet| -> Vec<LegState> {
+        fleet.runs[&1].legs.values().map(|leg| leg.state.clone()).collect()
+    };
+    let waits = LegState::Waiting(Wait::MaxParallel);
+    assert_eq!(states(&fleet), [LegState::Done(Cancelled), waits]);
+    fleet.act(&Action::Cancel(0, false), no_gate_is_bypassed);
+    assert_eq!(states(&fleet), [LegState::Done(Cancelled), LegState::Done(Cancelled)]);
+    fleet.act(&Action::Again(0), no_gate_is_bypassed);
+    fleet.settle(no_gate_is_bypassed);
+    assert_eq!(fleet.runs[&1].run.state, RunState::Done(Success));
 }
 
 proptest! {
