@@ -61,12 +61,14 @@ Examples:
   kiln run --secret TOKEN --var MODE=fast     a secret from the environment, a variable
   kiln run --label ubuntu-latest              skip the jobs for other machines
   kiln run --progress plain | tee run.txt     every line of every job
+  kiln run --from-failed                      what failed last time, and what depends on it
 
 Exit codes:
   0    all jobs succeeded or were skipped
   1    a job failed
   2    wrong usage, or a workflow that is not valid
   130  cancelled")]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option that can be given or not")]
 pub(crate) struct RunArgs {
     /// A workflow file, or a directory with workflows; may be given more than once
     #[arg(long, short, value_name = "PATH")]
@@ -116,6 +118,13 @@ pub(crate) struct RunArgs {
     /// Run the files of the working tree instead of those of the commit
     #[arg(long)]
     pub(crate) dirty: bool,
+
+    /// Run again what failed in the last run here, and what depends on it
+    ///
+    /// Jobs that succeeded are taken over with their outputs. The workflow, event, inputs and
+    /// variables are those of the last run; secrets are not kept and must be given again.
+    #[arg(long, conflicts_with_all = ["workflow", "event", "event_file", "job", "matrix", "dry_run"])]
+    pub(crate) from_failed: bool,
 
     /// Only show what would run
     #[arg(long)]

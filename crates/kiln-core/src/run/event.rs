@@ -64,6 +64,8 @@ pub enum Event {
 pub enum Step {
     /// All needs of the node are done.
     Ready(NodeNo),
+    /// A re-run lets the open legs of the node go on.
+    Refill(NodeNo),
     /// The node is done; its dependents must hear of it.
     Told(NodeNo),
     /// All nodes of the scope are done.

@@ -6,6 +6,8 @@
 mod call;
 mod contexts;
 mod data;
+mod environment;
+mod secrets;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +25,8 @@ use crate::expr::parse;
 use contexts::JobEnv;
 pub use contexts::{LegContexts, leg_contexts};
 pub use data::{evaluate_data, evaluate_template};
+pub use environment::leg_environment;
+pub use secrets::leg_secrets;
 
 /// What is the same for all jobs of a run.
 #[derive(Debug, Clone, Default)]
@@ -31,6 +35,15 @@ pub struct Expressions {
     pub vars: Object,
     /// The inputs of the run itself, typed; called workflows have their own.
     pub inputs: Object,
+}
+
+impl Expressions {
+    /// The same for an attempt of the run, which expressions tell by `github.run_attempt`.
+    #[must_use]
+    pub fn at_attempt(mut self, attempt: u32) -> Self {
+        self.github.insert("run_attempt", Value::from(attempt.to_string()));
+        self
+    }
 }
 
 /// Evaluates the text of an expression.

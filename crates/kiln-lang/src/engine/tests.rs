@@ -1,5 +1,9 @@
 //! The engine with real workflows: text in, conclusions out.
 
+mod again;
+mod groups;
+mod secrets;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -448,25 +452,44 @@ fn model(jobs: &[Random]) -> Vec<Conclusion> {
         for need in &direct {
             all.extend(ancestors[*need].iter().copied());
         }
-        let success = all.iter().all(|other| results[*other] == Success);
-        let failure = all.iter().any(|other| results[*other] == Failure);
-        let runs = match job.condition {
-            0 => success,
-            1 | 6 => true,
-            2 => failure,
-            3 => !failure,
-            4 => success || failure,
-            5 => !success,
-            _ => false,
-        };
-        results.push(match (runs, job.fails && !job.tolerated) {
-            (false, _) => Skipped,
-            (true, true) => Failure,
-            (true, false) => Success,
-        });
+        results.push(rule(job, job.fails, &all, &results));
         ancestors.push(all);
     }
     results
+}
+
+/// The end of one job, given those of all jobs above it.
+fn rule(job: &Random, fails: bool, above: &[usize], results: &[Conclusion]) -> Conclusion {
+    let success = above.iter().all(|other| results[*other] == Success);
+    let failure = above.iter().any(|other| results[*other] == Failure);
+    let runs = match job.condition {
+        0 => success,
+        1 | 6 => true,
+        2 => failure,
+        3 => !failure,
+        4 => success || failure,
+        5 => !success,
+        _ => false,
+    };
+    match (runs, fails && !job.tolerated) {
+        (false, _) => Skipped,
+        (true, true) => Failure,
+        (true, false) => Success,
+    }
+}
+
+/// The workflow of a random graph.
+fn text_of(jobs: &[Random]) -> String {
+    let one = |(index, random): (usize, &Random)| {
+        let needs: Vec<String> = (0..index)
+            .filter(|need| random.needs & (1 << need) != 0)
+            .map(|need| format!("j{need}"))
+            .collect();
+        let condition = CONDITIONS[random.condition];
+        let rest = format!("    if: {condition}\n    continue-on-error: {}\n", random.tolerated);
+        job(&format!("j{index}"), &format!("[{}]", needs.join(", ")), &rest)
+    };
+    jobs.iter().enumerate().map(one).collect()
 }
 
 fn random_job() -> impl Strategy<Value = Random> {
@@ -482,14 +505,7 @@ proptest! {
         jobs in prop::collection::vec(random_job(), 1..8),
         order in prop::collection::vec(any::<prop::sample::Index>(), 8),
     ) {
-        let text: String = jobs.iter().enumerate().map(|(index, random)| {
-            let needs: Vec<String> =
-                (0..index).filter(|need| random.needs & (1 << need) != 0).map(|need| format!("j{need}")).collect();
-            let condition = CONDITIONS[random.condition];
-            let rest = format!("    if: {condition}\n    continue-on-error: {}\n", random.tolerated);
-            job(&format!("j{index}"), &format!("[{}]", needs.join(", ")), &rest)
-        }).collect();
-        let mut world = World::new(&text);
+        let mut world = World::new(&text_of(&jobs));
         for pick in order {
             let queued = world.queued();
             if queued.is_empty() {

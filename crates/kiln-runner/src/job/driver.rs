@@ -54,7 +54,7 @@ pub fn run(
     tree: &Tree,
 ) -> Report {
     let Some(steps) = task.steps() else {
-        return Report { conclusion: Conclusion::Failure, outputs: Vec::new() };
+        return Report { conclusion: Conclusion::Failure, outputs: Vec::new(), deployment: None };
     };
     let shared = Shared::new(task, host, reporter, tree);
     thread::scope(|scope| {
@@ -72,7 +72,8 @@ pub fn run(
         }
         run.posts(&mut frame);
         let outputs = run.outputs(&frame);
-        Report { conclusion: frame.status, outputs }
+        let deployment = run.deployment(&mut frame);
+        Report { conclusion: frame.status, outputs, deployment }
     })
 }
 
@@ -94,7 +95,7 @@ pub(super) struct Shared<'j> {
 impl<'j> Shared<'j> {
     fn new(task: &'j Task, host: &'j Host, reporter: &'j dyn Reporter, tree: &'j Tree) -> Self {
         let output = Output::new(reporter, &task.places.workspace);
-        for (_, secret) in &task.secrets {
+        for secret in task.secrets.iter().map(|(_, secret)| secret).chain(&task.masks) {
             output.hide(secret);
         }
         Self {

@@ -8,6 +8,7 @@ use kiln_core::run::Conclusion;
 use kiln_core::value::Object;
 
 use super::annotations::Annotation;
+use super::deployment::Deployment;
 
 /// One leg of a job, ready to run.
 #[derive(Debug, Clone)]
@@ -18,7 +19,12 @@ pub struct Task {
     /// The name people see.
     pub name: String,
     pub contexts: Contexts,
+    /// The name of the environment it deploys to.
+    pub environment: Option<String>,
+    /// What the `secrets` context holds: a called workflow sees only what its caller hands on.
     pub secrets: Vec<(String, String)>,
+    /// Further values that must never be shown: the secrets of the run that this job does not see.
+    pub masks: Vec<String>,
     pub places: Places,
 }
 
@@ -68,6 +74,7 @@ pub struct Places {
 pub struct Report {
     pub conclusion: Conclusion,
     pub outputs: Vec<(String, String)>,
+    pub deployment: Option<Deployment>,
 }
 
 /// How a step ended: before and after `continue-on-error`.

@@ -1,36 +1,43 @@
 //! `kiln run`: a whole run on this machine, with the same engine and the same job driver as a fleet.
 
 mod expected;
+mod format;
 mod github;
 mod labels;
 mod log;
 mod pool;
+mod record;
 mod state;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, SystemTime};
 
-use kiln_core::plan::Plan;
-use kiln_core::run::{Conclusion, Effect, Event, LegNo, Neighbourhood, Run, RunState, apply};
+use kiln_core::run::{Conclusion, Effect, Event, LegNo, Neighbourhood, RunState, apply};
 use kiln_core::time::Timestamp;
 use kiln_core::value::Object;
 use kiln_lang::engine::Expressions;
 
-use crate::job::{Annotation, Host, StepEnd};
+use crate::job::{Annotation, Deployment, Host, StepEnd};
 use crate::process::{Control, Tree};
 use crate::workspace::Pristine;
 
 pub use github::{EventSource, github_context};
 use pool::{Finished, Pool};
+pub use record::{Changes, Order, Record, digest};
 use state::Names;
+
+/// How often a run is written down while it goes on.
+const RECORD_EVERY: Duration = Duration::from_secs(1);
 
 /// What a run on this machine needs to know.
 #[derive(Debug)]
 pub struct Options {
-    pub plan: Arc<Plan>,
+    /// The run as it starts: new, or a further attempt of one that ended.
+    pub start: Neighbourhood,
+    /// What was asked for, kept with the run.
+    pub order: Order,
     pub github: Object,
     pub vars: Object,
     pub inputs: Object,
@@ -88,6 +95,10 @@ pub enum Progress {
         leg: LegNo,
         markdown: String,
     },
+    Deployed {
+        leg: LegNo,
+        deployment: Deployment,
+    },
     JobFinished {
         leg: LegNo,
         conclusion: Conclusion,
@@ -100,6 +111,10 @@ pub enum Progress {
 #[derive(Debug)]
 pub struct Summary {
     pub conclusion: Conclusion,
+    /// Counts from one; above that, jobs may have been taken over from earlier attempts.
+    pub attempt: u32,
+    /// Why a later run cannot go on from this one.
+    pub unrecorded: Option<String>,
     pub jobs: Vec<JobSummary>,
 }
 
@@ -112,6 +127,23 @@ pub struct JobSummary {
     pub note: Option<String>,
     pub took: Duration,
     pub log: Option<PathBuf>,
+    pub deployment: Option<Deployment>,
+    /// It did not run: an earlier attempt's end and outputs stand for it.
+    pub taken_over: bool,
+}
+
+impl JobSummary {
+    /// What there is to say about it besides how it ended.
+    pub fn remark(&self) -> Option<String> {
+        let deployed = self.deployment.as_ref().map(|deployment| match &deployment.url {
+            Some(url) => format!("deployed to {} ({url})", deployment.environment),
+            None => format!("deployed to {}", deployment.environment),
+        });
+        let taken_over = self.taken_over.then(|| "taken over from an earlier run".to_owned());
+        let parts: Vec<String> =
+            self.note.clone().into_iter().chain(deployed).chain(taken_over).collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
+    }
 }
 
 /// What reaches the loop of a run.
@@ -169,7 +201,8 @@ impl<'t> LocalRun<'t> {
             vars: options.vars.clone(),
             inputs: options.inputs.clone(),
         };
-        let hood = Neighbourhood::new(Run::new(1, options.plan.clone()));
+        let hood = options.start.clone();
+        let expressions = expressions.at_attempt(hood.run.attempt);
         let control = Control::new()?;
         let pool = Pool::new(&options, &control, tree, progress);
         std::thread::scope(|scope| {
@@ -179,16 +212,22 @@ impl<'t> LocalRun<'t> {
                 expressions,
                 pool: &pool,
                 wakes: BTreeSet::new(),
+                deployments: BTreeMap::new(),
                 receiver,
                 control: &control,
                 options: &options,
                 progress,
                 expected: 0,
+                recorded: Timestamp::default(),
+                record_due: None,
+                unrecorded: None,
             };
+            world.record();
             world.event(Event::Start);
             world.until_done();
             pool.close();
             tree.sweep();
+            world.record();
             Ok(world.summary())
         })
     }
@@ -200,12 +239,17 @@ struct World<'w> {
     pool: &'w Pool<'w>,
     /// Retries that wait, by when they are due.
     wakes: BTreeSet<(Timestamp, LegNo)>,
+    deployments: BTreeMap<LegNo, Deployment>,
     receiver: Receiver<Message>,
     control: &'w Control,
     options: &'w Options,
     progress: &'w (dyn Fn(Progress) + Sync),
     /// The number of jobs that was told last.
     expected: usize,
+    /// When the run was last written down, when it must be again, and what went wrong with it.
+    recorded: Timestamp,
+    record_due: Option<Timestamp>,
+    unrecorded: Option<String>,
 }
 
 impl World<'_> {
@@ -240,7 +284,12 @@ impl World<'_> {
     }
 
     fn names(&self) -> Names<'_> {
-        Names { hood: &self.hood, expressions: &self.expressions }
+        Names {
+            hood: &self.hood,
+            expressions: &self.expressions,
+            secrets: &self.options.secrets,
+            deployments: &self.deployments,
+        }
     }
 
     /// Gives the leg to the workers, unless this machine does not answer to its labels.
@@ -272,15 +321,19 @@ impl World<'_> {
         while !matches!(self.hood.run.state, RunState::Done(_)) {
             self.tell_expected();
             self.claim();
-            let message = match self.wakes.first() {
+            let wake = self.wakes.first().map(|(at, _)| *at);
+            let message = match wake.into_iter().chain(self.record_due).min() {
                 None => self.receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                Some((at, _)) => self.receiver.recv_timeout(at.since(now())),
+                Some(at) => self.receiver.recv_timeout(at.since(now())),
             };
             match message {
                 Ok(Message::Finished(finished)) => self.finished(finished),
                 Ok(Message::Cancel { forced }) => self.cancel(forced),
                 Err(RecvTimeoutError::Timeout) => self.wake(),
                 Err(RecvTimeoutError::Disconnected) => return,
+            }
+            if self.record_due.is_some_and(|at| at <= now()) {
+                self.record();
             }
         }
     }
@@ -297,8 +350,25 @@ impl World<'_> {
 
     fn finished(&mut self, finished: Finished) {
         let Finished { leg, attempt, report } = finished;
+        if let Some(deployment) = report.deployment {
+            self.deployments.insert(leg, deployment);
+        }
         let (conclusion, outputs) = (report.conclusion, report.outputs);
         self.event(Event::Finished { leg, attempt, conclusion, outputs });
+        self.record_due.get_or_insert(self.recorded + RECORD_EVERY);
+    }
+
+    /// Writes down how far the run is, so that another one can go on from here even if this process is
+    /// killed.
+    fn record(&mut self) {
+        let conclusion = match self.hood.run.state {
+            RunState::Done(conclusion) => conclusion,
+            _ => Conclusion::Cancelled,
+        };
+        let record = Record::of(&self.options.order, &self.hood, conclusion);
+        self.unrecorded = record.write(&self.options.directory).err();
+        self.recorded = now();
+        self.record_due = None;
     }
 
     fn cancel(&mut self, forced: bool) {
@@ -324,7 +394,9 @@ impl World<'_> {
             RunState::Done(conclusion) => conclusion,
             _ => Conclusion::Failure,
         };
-        Summary { conclusion, jobs: self.names().summaries(&self.options.directory) }
+        let (attempt, unrecorded) = (self.hood.run.attempt, self.unrecorded.clone());
+        let jobs = self.names().summaries(&self.options.directory);
+        Summary { conclusion, attempt, unrecorded, jobs }
     }
 }
 

@@ -23,6 +23,10 @@ pub(super) struct Queued {
     pub(super) job: JobIndex,
     pub(super) name: String,
     pub(super) contexts: Contexts,
+    /// The environment it deploys to, or why its name could not be evaluated.
+    pub(super) environment: Result<Option<String>, String>,
+    /// What it sees of the secrets, or why they could not be handed on to it.
+    pub(super) secrets: Result<Vec<(String, String)>, String>,
 }
 
 pub(crate) struct Finished {
@@ -149,8 +153,11 @@ impl<'p> Pool<'p> {
         let report = self.try_run(queued).unwrap_or_else(|message| {
             let line = format!("##[error]{message}");
             (self.progress)(Progress::Line { leg, step: 0, line: line.into_bytes() });
-            Report { conclusion: Conclusion::Failure, outputs: Vec::new() }
+            Report { conclusion: Conclusion::Failure, outputs: Vec::new(), deployment: None }
         });
+        if let Some(deployment) = report.deployment.clone() {
+            (self.progress)(Progress::Deployed { leg, deployment });
+        }
         (self.progress)(Progress::JobFinished { leg, conclusion: report.conclusion });
         report
     }
@@ -180,12 +187,14 @@ impl<'p> Pool<'p> {
         super::github::write_event(&contexts.github, &event)?;
         contexts.github.insert("event_path", event.to_string_lossy().into_owned().into());
         let task = Task {
-            plan: options.plan.clone(),
+            plan: options.start.run.plan.clone(),
             workflow: queued.workflow,
             job: queued.job,
             name: queued.name,
             contexts,
-            secrets: options.secrets.clone(),
+            environment: queued.environment?,
+            secrets: queued.secrets?,
+            masks: options.secrets.iter().map(|(_, secret)| secret.clone()).collect(),
             places,
         };
         let log = log_path(&options.directory, leg);

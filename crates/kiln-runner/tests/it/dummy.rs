@@ -56,7 +56,9 @@ fn dummy(steps: &str, control: &Control) -> (Report, Vec<String>) {
         plan,
         name: "a".to_owned(),
         contexts: Contexts::default(),
+        environment: None,
         secrets: vec![("KEY".to_owned(), "hush-hush".to_owned())],
+        masks: Vec::new(),
         places: Places {
             workspace: place("work"),
             temp: place("temp"),

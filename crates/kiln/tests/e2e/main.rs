@@ -2,12 +2,13 @@
 #![expect(clippy::disallowed_methods, reason = "these tests start the real binary")]
 
 mod beside;
+mod called_secrets;
 mod eval;
+mod from_failed;
 mod language;
 mod limits;
 mod lint;
 mod pages;
-
 mod run;
 mod usage;
 mod view;

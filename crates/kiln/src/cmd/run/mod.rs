@@ -1,5 +1,6 @@
 //! `kiln run`: the workflows of this repository, on this machine.
 
+mod earlier;
 mod report;
 mod select;
 
@@ -9,13 +10,14 @@ use std::sync::Arc;
 use std::sync::mpsc;
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use kiln_core::run::Conclusion;
+use kiln_core::plan::Plan;
+use kiln_core::run::{Conclusion, Neighbourhood, Run};
 use kiln_core::value::Value;
 use kiln_runner::action::{Mirror, Resolver};
 use kiln_runner::backend::OnHost;
 use kiln_runner::git::Repository;
 use kiln_runner::job::Host;
-use kiln_runner::local::{EventSource, LocalRun, Options, Summary, github_context};
+use kiln_runner::local::{EventSource, LocalRun, Options, Order, Record, Summary, github_context};
 use kiln_runner::process::{self, Guard, Tree};
 use kiln_runner::workspace::Pristine;
 use signal_hook::consts::{SIGCONT, SIGINT, SIGTERM};
@@ -30,17 +32,46 @@ use crate::inputs;
 use crate::output::Console;
 use crate::read;
 
+use earlier::Batch;
 use report::{Manner, Screen};
 
+/// One workflow that is about to run.
+struct Chosen {
+    path: PathBuf,
+    compiled: Compiled,
+    order: Order,
+    /// The run that this one goes on from.
+    earlier: Option<Record>,
+}
+
 pub(crate) fn run(args: &RunArgs, console: &mut Console) -> Result<Outcome> {
+    let chosen = if args.from_failed { again(args, console)? } else { chosen(args, console)? };
+    let Some(chosen) = chosen else { return Ok(Outcome::Trouble) };
+    let mut outcome = Outcome::Clean;
+    let mut batch = Batch::default();
+    for chosen in chosen {
+        let ended = one(args, chosen, &mut batch, console)?;
+        outcome = worse(outcome, ended);
+        if ended == Outcome::Cancelled {
+            break;
+        }
+    }
+    Ok(outcome)
+}
+
+/// The workflows that an event starts; nothing when one of them has errors.
+fn chosen(args: &RunArgs, console: &mut Console) -> Result<Option<Vec<Chosen>>> {
     super::plan::known_event(&args.event)?;
     let event = event(args)?;
     let workflows = select::workflows(&args.workflow)?;
     let mut chosen = Vec::new();
     for path in &workflows {
-        let Some(compiled) = compiled::compile(path, console)? else { return Ok(Outcome::Trouble) };
+        let Some(compiled) = compiled::compile(path, console)? else { return Ok(None) };
         match compiled.triggers.decide(&event) {
-            Decision::Run(_) => chosen.push((path.clone(), compiled)),
+            Decision::Run(_) => {
+                let order = order(args, &event, path)?;
+                chosen.push(Chosen { path: path.clone(), compiled, order, earlier: None });
+            }
             Decision::Skip(reason) if workflows.len() == 1 => {
                 console.note_line(&format!("`{}` does not run: {reason}", path.display()));
             }
@@ -50,15 +81,31 @@ pub(crate) fn run(args: &RunArgs, console: &mut Console) -> Result<Outcome> {
     if chosen.is_empty() && workflows.len() > 1 {
         console.note_line(&format!("no workflow listens to `{}`", event.name));
     }
-    let mut outcome = Outcome::Clean;
-    for (path, compiled) in chosen {
-        let ended = one(args, &event, &path, compiled, console)?;
-        outcome = worse(outcome, ended);
-        if ended == Outcome::Cancelled {
-            break;
+    Ok(Some(chosen))
+}
+
+/// The workflows that failed last time, as they were asked for then.
+fn again(args: &RunArgs, console: &mut Console) -> Result<Option<Vec<Chosen>>> {
+    let mut chosen = Vec::new();
+    for record in earlier::failed(&state_directory()?, &find::home()?)? {
+        let path = PathBuf::from(&record.order.workflow);
+        if !path.is_file() {
+            bail!("the workflow `{}` of the last run is gone", path.display());
         }
+        let Some(compiled) = compiled::compile(&path, console)? else { return Ok(None) };
+        let mut order = record.order.clone();
+        order.dirty |= args.dirty;
+        replace(&mut order.inputs, pairs(&args.input)?);
+        replace(&mut order.vars, pairs(&args.var)?);
+        chosen.push(Chosen { path, compiled, order, earlier: Some(record) });
     }
-    Ok(outcome)
+    Ok(Some(chosen))
+}
+
+/// What is typed now counts more than what was typed then.
+fn replace(old: &mut Vec<(String, String)>, new: Vec<(String, String)>) {
+    old.retain(|(name, _)| !new.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)));
+    old.extend(new);
 }
 
 fn worse(left: Outcome, right: Outcome) -> Outcome {
@@ -72,48 +119,68 @@ fn event(args: &RunArgs) -> Result<Event> {
     Ok(Event { name: args.event.clone(), payload, reference, changed: None })
 }
 
+fn order(args: &RunArgs, event: &Event, path: &Path) -> Result<Order> {
+    let path =
+        std::fs::canonicalize(path).with_context(|| format!("cannot find `{}`", path.display()))?;
+    Ok(Order {
+        workflow: path.to_string_lossy().into_owned(),
+        commit: String::new(),
+        dirty: args.dirty,
+        event: EventSource {
+            name: event.name.clone(),
+            payload: event.payload.clone(),
+            reference: event.reference.clone(),
+        },
+        job: args.job.clone(),
+        matrix: args.matrix.clone(),
+        inputs: given_inputs(args, event)?,
+        vars: pairs(&args.var)?,
+    })
+}
+
 fn one(
     args: &RunArgs,
-    event: &Event,
-    path: &Path,
-    compiled: Compiled,
+    chosen: Chosen,
+    batch: &mut Batch,
     console: &mut Console,
 ) -> Result<Outcome> {
-    let root = find::Target::of(path)?.root;
+    let Chosen { path, compiled, mut order, earlier } = chosen;
+    let root = find::Target::of(&path)?.root;
     let repository = Repository::at(&root);
-    let commit = repository.ask(&["rev-parse", "--verify", "-q", "HEAD"]).map_err(|_| {
+    order.commit = repository.ask(&["rev-parse", "--verify", "-q", "HEAD"]).map_err(|_| {
         anyhow!(
             "`{}` is not a git repository with a commit; `kiln run` runs a commit",
             root.display()
         )
     })?;
-    let plan = select::jobs(compiled.plan, args.job.as_deref())?;
-    let plan = select::matrix(plan, &args.matrix)?;
+    let plan = select::jobs(compiled.plan, order.job.as_deref())?;
+    let plan = select::matrix(plan, &order.matrix)?;
     if args.dry_run {
-        return super::plan::show(&plan, &compiled.triggers, event, false, console);
+        let event = event(args)?;
+        return super::plan::show(&plan, &compiled.triggers, &event, false, console);
     }
-    let source = EventSource {
-        name: event.name.clone(),
-        payload: event.payload.clone(),
-        reference: event.reference.clone(),
-    };
     let name = plan.root().name.clone().unwrap_or_else(|| plan.root().path.clone());
-    let github = github_context(&repository, &commit, (&name, &plan.root().path), &source)?;
+    let names = (name.as_str(), plan.root().path.as_str());
+    let github = github_context(&repository, &order.commit, names, &order.event)?;
+    let inputs = inputs::typed(&plan, &order.inputs)?;
+    let secrets = secrets(args)?;
+    let start = start(plan, earlier.as_ref(), &order.commit, console)?;
     let directory = run_directory()?;
-    let pristine = if args.dirty {
-        Pristine::of_working_tree(&repository, directory.join("files"))?
+    let files = directory.join("files");
+    let pristine = if order.dirty {
+        Pristine::of_working_tree(&repository, files)?
     } else {
-        Pristine::of_commit(&repository, &commit, directory.join("files"))?
+        Pristine::of_commit(&repository, &order.commit, files)?
     };
+    batch.add(&state_directory()?, &root, &directory)?;
+    let vars = order.vars.iter().map(|(name, value)| (name.as_str(), value.as_str().into()));
     let options = Options {
-        inputs: inputs::typed(&plan, &given_inputs(args, event)?)?,
-        plan: Arc::new(plan),
+        start,
+        inputs,
         github,
-        vars: pairs(&args.var)?
-            .into_iter()
-            .map(|(name, value)| (name, Value::from(value)))
-            .collect(),
-        secrets: secrets(args)?,
+        vars: vars.collect(),
+        order,
+        secrets,
         jobs: args
             .jobs
             .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)),
@@ -126,6 +193,9 @@ fn one(
     };
     let manner = Manner::choose(args.json, args.progress)?;
     let summary = execute(options, manner, console)?;
+    if let Some(why) = &summary.unrecorded {
+        console.note_line(&format!("`--from-failed` cannot go on from this run: {why}"));
+    }
     let _ = std::fs::remove_dir_all(directory.join("files"));
     let _ = std::fs::remove_dir_all(directory.join("jobs"));
     Ok(match summary.conclusion {
@@ -133,6 +203,22 @@ fn one(
         Conclusion::Cancelled => Outcome::Cancelled,
         _ => Outcome::Errors,
     })
+}
+
+/// A new run, or a further attempt of an earlier one.
+fn start(
+    plan: Plan,
+    earlier: Option<&Record>,
+    commit: &str,
+    console: &mut Console,
+) -> Result<Neighbourhood> {
+    let Some(record) = earlier else {
+        return Ok(Neighbourhood::new(Run::new(1, Arc::new(plan))));
+    };
+    earlier::tell(record, &record.changes(&plan), commit, console);
+    record
+        .take_over(Run::new(1, Arc::new(plan)))
+        .map_err(|refused| earlier::refused(refused, record))
 }
 
 /// Runs with signals wired to cancel: the first asks, the second forces.

@@ -83,7 +83,7 @@ impl Ending<'_> {
             let word = job.conclusion.word();
             let time = if job.took == Duration::ZERO { String::new() } else { took(job.took) };
             let mut row = format!("{name}  {style}{word:<10}{style:#} {time:>8}");
-            if let Some(note) = job.note.as_deref().map(one_line) {
+            if let Some(note) = job.remark().as_deref().map(one_line) {
                 let room = columns.map_or(usize::MAX, |all| all.saturating_sub(names + 23));
                 let _ = write!(row, "  {QUIET}{}{QUIET:#}", fit(&note, room));
             }

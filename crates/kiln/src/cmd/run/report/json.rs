@@ -33,6 +33,9 @@ pub(super) fn event(progress: &Progress, watch: &Watch) -> Option<Value> {
         Progress::Summary { leg, markdown } => {
             json!({"event": "summary", "job": leg, "markdown": markdown})
         }
+        Progress::Deployed { leg, deployment } => json!({
+            "event": "deployed", "job": leg, "environment": deployment.environment, "url": deployment.url,
+        }),
         Progress::JobFinished { leg, conclusion } => {
             json!({"event": "job_finished", "job": leg, "conclusion": conclusion.github()})
         }
@@ -46,10 +49,14 @@ pub(super) fn summary(summary: &Summary, directory: &Path) -> Value {
         .iter()
         .map(|job| {
             json!({
-                "job": job.leg, "name": job.name, "conclusion": job.conclusion.github(), "note": job.note,
-                "seconds": job.took.as_secs_f64(), "log": job.log,
+                "job": job.leg, "name": job.name, "conclusion": job.conclusion.github(), "note": job.note, "taken_over": job.taken_over,
+                "seconds": job.took.as_secs_f64(), "log": job.log, "environment": job.deployment.as_ref().map(|to| &to.environment),
+                "environment_url": job.deployment.as_ref().and_then(|to| to.url.as_ref()),
             })
         })
         .collect();
-    json!({"event": "run_finished", "conclusion": summary.conclusion.github(), "jobs": jobs, "directory": directory})
+    json!({
+        "event": "run_finished", "conclusion": summary.conclusion.github(), "attempt": summary.attempt, "jobs": jobs,
+        "directory": directory,
+    })
 }

@@ -50,6 +50,7 @@ impl Plain {
             }
             Progress::StepStarted { .. }
             | Progress::StepRetried { .. }
+            | Progress::Deployed { .. }
             | Progress::StepFinished { .. }
             | Progress::Annotation { .. }
             | Progress::Summary { .. }

@@ -97,6 +97,7 @@ impl Watch {
             }
             Progress::Expected { .. }
             | Progress::StepRetried { .. }
+            | Progress::Deployed { .. }
             | Progress::JobFinished { .. }
             | Progress::JobNotRun(_) => {}
         }

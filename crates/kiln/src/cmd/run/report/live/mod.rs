@@ -63,6 +63,7 @@ impl Live {
             Progress::JobNotRun(job) => self.not_run(job),
             Progress::StepFinished { .. }
             | Progress::StepRetried { .. }
+            | Progress::Deployed { .. }
             | Progress::Line { .. }
             | Progress::Annotation { .. }
             | Progress::Summary { .. } => {}
