@@ -6,4 +6,5 @@ pub mod git;
 pub mod job;
 pub mod local;
 pub mod process;
+mod random;
 pub mod workspace;
