@@ -13,7 +13,7 @@ use kiln_lang::diag::Severity;
 use kiln_lang::source::SourceMap;
 
 pub use checkout::{Checkout, CheckoutError};
-pub use node::find_node;
+pub use node::{Node, Nodes};
 pub use resolve::{Mirror, Resolved, Resolver};
 
 /// An action whose files are on this machine.

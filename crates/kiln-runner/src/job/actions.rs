@@ -9,7 +9,7 @@ use kiln_core::value::{Object, Value};
 use kiln_lang::engine::evaluate_template;
 use kiln_lang::expr::coerce::to_text;
 
-use crate::action::{Checkout, find_node, load};
+use crate::action::{Checkout, load};
 
 use super::driver::{Executed, JobRun, ProcessParts};
 use super::environment::{Variables, input_name, state_name};
@@ -76,20 +76,12 @@ impl JobRun<'_> {
         match target {
             UseTarget::Local(path) => Ok(ActionPlace {
                 path: self.task.places.workspace.join(path),
+                // What it calls by `$/` belongs to whoever called it.
+                root: frame.action.as_ref().and_then(|place| place.root.clone()),
                 repository: String::new(),
                 reference: String::new(),
             }),
-            UseTarget::SameRepository(path) => {
-                let root = frame
-                    .action
-                    .as_ref()
-                    .map_or_else(|| self.host.repository.clone(), |place| place.path.clone());
-                Ok(ActionPlace {
-                    path: root.join(path),
-                    repository: String::new(),
-                    reference: String::new(),
-                })
-            }
+            UseTarget::SameRepository(path) => self.same_repository(frame, path),
             UseTarget::Repository { owner, repository, path, reference } => {
                 let resolved = self.host.resolver.resolve(owner, repository, reference)?;
                 self.output.say(
@@ -98,6 +90,7 @@ impl JobRun<'_> {
                 );
                 Ok(ActionPlace {
                     path: resolved.root.join(path),
+                    root: Some(resolved.root),
                     repository: format!("{owner}/{repository}"),
                     reference: reference.clone(),
                 })
@@ -108,7 +101,31 @@ impl JobRun<'_> {
         }
     }
 
-    /// The inputs of an action: what is given, else the default.
+    /// `$/path`: the repository of the action around it, else that of the workflow, at the commit of
+    /// the run. It does not matter what steps did to the workspace.
+    fn same_repository(&self, frame: &Frame, path: &str) -> Result<ActionPlace, String> {
+        if let Some(ActionPlace { root: Some(root), repository, reference, .. }) = &frame.action {
+            return Ok(ActionPlace {
+                path: root.join(path),
+                root: Some(root.clone()),
+                repository: repository.clone(),
+                reference: reference.clone(),
+            });
+        }
+        let root = self.task.places.temp.with_file_name("self");
+        if !root.is_dir() {
+            self.host.origin.export(&root)?;
+        }
+        let text = |name| self.github.get(name).and_then(Value::as_str).unwrap_or_default();
+        Ok(ActionPlace {
+            path: root.join(path),
+            root: Some(root),
+            repository: text("repository").to_owned(),
+            reference: text("sha").to_owned(),
+        })
+    }
+
+    /// The inputs of an action: what is given, else the default, else nothing at all.
     fn inputs(
         &mut self,
         frame: &Frame,
@@ -122,9 +139,26 @@ impl JobRun<'_> {
                 self.output
                     .say(self.step, &format!("##[warning]input `{}`: {message}", input.name));
             }
-            if let (false, Some(default)) = (given, &input.default) {
-                let value = evaluate_template(default, &self.env(frame, &Variables::default()))?;
+            if !given {
+                let value = match &input.default {
+                    Some(default) => {
+                        evaluate_template(default, &self.env(frame, &Variables::default()))?
+                    }
+                    None => Value::from(""),
+                };
                 inputs.insert(input.name.clone(), to_text(&value).into_owned());
+            }
+        }
+        for name in with.keys() {
+            if !action.inputs.iter().any(|input| input.name.eq_ignore_ascii_case(name)) {
+                let known: Vec<_> = action.inputs.iter().map(|input| &*input.name).collect();
+                self.output.say(
+                    self.step,
+                    &format!(
+                        "##[warning]the action has no input `{name}`; it has: {}",
+                        known.join(", ")
+                    ),
+                );
             }
         }
         Ok(inputs)
@@ -165,26 +199,30 @@ impl JobRun<'_> {
     ) -> Result<Executed, String> {
         let mut action_env = Variables::default();
         for (name, value) in inputs {
-            action_env.insert(input_name(name), value.trim().to_owned());
+            action_env.insert(input_name(name), value.clone());
         }
         for (name, value) in state {
             action_env.insert(state_name(name), value.clone());
         }
-        let environment = self.environment(&frame.env, &action_env, &Variables::default());
-        let path = Self::search_path(&environment);
+        let path = Self::search_path(&self.host.inherited);
         let cwd = self.task.places.workspace.clone();
-        let program = find_node(version, &path, &cwd)?;
+        let node = self.host.nodes.find(version, &path)?;
+        if let Some(note) = node.note {
+            self.output.say(self.step, &format!("##[warning]{note}"));
+        }
         let directory = frame.action.as_ref().map_or_else(PathBuf::new, |place| place.path.clone());
         let args = vec![directory.join(script).into_os_string()];
-        let parts = ProcessParts { step_env: &frame.env, action_env: &action_env, timeout };
-        self.execute(frame, program, args, &cwd, &parts)
+        let server = Some(self.host.origin.address(self.tree)?);
+        let parts = ProcessParts { step_env: &frame.env, action_env: &action_env, timeout, server };
+        self.execute(frame, node.program, args, &cwd, &parts)
     }
 
     fn checkout(&mut self, with: &Variables) -> Result<Done, String> {
         let get =
             |name: &str| with.get(name).map(|value| value.trim()).filter(|value| !value.is_empty());
-        let own =
-            self.github.get("repository").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text =
+            |name| self.github.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let own = text("repository");
         if let Some(other) = get("repository").filter(|other| *other != own) {
             return Err(format!(
                 "the built-in checkout knows only `{own}`; put `actions/checkout` into the mirror to get `{other}`"
@@ -198,25 +236,23 @@ impl JobRun<'_> {
             }
         }
         let depth = get("fetch-depth").unwrap_or("1");
-        let sha = self.github.get("sha").and_then(Value::as_str).unwrap_or_default().to_owned();
         let checkout = Checkout {
-            repository: self.host.repository.clone(),
-            commit: sha,
+            repository: self.host.origin.repository()?.root().to_owned(),
+            commit: text("sha"),
+            own_reference: text("ref"),
             reference: get("ref").map(str::to_owned),
             path: get("path").unwrap_or(".").to_owned(),
             depth: depth
                 .parse()
                 .map_err(|_| format!("`fetch-depth` is `{depth}`, expected a whole number"))?,
         };
+        let reference = get("ref").map_or_else(|| text("ref"), str::to_owned);
         let commit =
             checkout.run(&self.task.places.workspace).map_err(|error| error.to_string())?;
         self.output.say(self.step, &format!("Checked out {commit} (built-in checkout)"));
-        let reference = get("ref")
-            .map(str::to_owned)
-            .or_else(|| self.github.get("ref").and_then(Value::as_str).map(str::to_owned));
         Ok((
             Conclusion::Success,
-            vec![("commit".to_owned(), commit), ("ref".to_owned(), reference.unwrap_or_default())],
+            vec![("commit".to_owned(), commit), ("ref".to_owned(), reference)],
         ))
     }
 }

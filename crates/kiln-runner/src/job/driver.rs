@@ -11,7 +11,8 @@ use kiln_core::value::{Object, Value};
 use kiln_lang::engine::{evaluate_data, evaluate_template, evaluate_text};
 use kiln_lang::expr::coerce::{to_number, to_text, truthy};
 
-use crate::action::Resolver;
+use crate::action::{Nodes, Resolver};
+use crate::origin::Origin;
 use crate::process::{self, Control, End, Limits, Tree};
 
 use super::contexts::StepEnv;
@@ -33,8 +34,9 @@ pub struct Host {
     /// The environment that jobs start from.
     pub inherited: Environment,
     pub resolver: Resolver,
-    /// The repository of the workflow on this machine, for the built-in checkout.
-    pub repository: PathBuf,
+    /// The repository of the workflow, as actions fetch it.
+    pub origin: Origin,
+    pub nodes: Nodes,
     /// How long a step may print nothing.
     pub silence: Option<Duration>,
 }
@@ -314,8 +316,11 @@ impl<'a> JobRun<'a> {
     ) -> Result<Executed, String> {
         let number = self.next_number();
         let files = CommandFiles::create(&self.task.places.temp, number)?;
-        let protected =
+        let mut protected =
             Protected { task: self.task, frame, github: &self.github, files: &files }.variables();
+        if let Some(server) = &parts.server {
+            protected.insert("GITHUB_SERVER_URL".to_owned(), server.clone());
+        }
         let environment = self.environment(parts.step_env, parts.action_env, &protected);
         let unsecure = environment.get(OsStr::new("ACTIONS_ALLOW_UNSECURE_COMMANDS"));
         let allow_unsecure = unsecure.is_some_and(|value| value.eq_ignore_ascii_case("true"));
@@ -432,6 +437,8 @@ pub(super) struct ProcessParts<'p> {
     pub(super) step_env: &'p Variables,
     pub(super) action_env: &'p Variables,
     pub(super) timeout: Option<Duration>,
+    /// Where actions find the repository; scripts are told the public address, so that links work.
+    pub(super) server: Option<String>,
 }
 
 pub(super) struct Executed {

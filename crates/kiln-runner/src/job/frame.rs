@@ -28,6 +28,8 @@ pub(super) struct Frame {
 #[derive(Debug, Clone)]
 pub(super) struct ActionPlace {
     pub(super) path: PathBuf,
+    /// The files of its whole repository; `None` for those of the workspace.
+    pub(super) root: Option<PathBuf>,
     /// `owner/repository`, for actions that were fetched.
     pub(super) repository: String,
     pub(super) reference: String,

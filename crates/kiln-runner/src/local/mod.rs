@@ -144,6 +144,7 @@ impl<'t> LocalRun<'t> {
             world.event(Event::Start);
             world.until_done();
             pool.close();
+            options.host.origin.stop();
             tree.sweep();
             Ok(world.summary())
         })

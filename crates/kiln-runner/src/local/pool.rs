@@ -10,6 +10,7 @@ use kiln_core::plan::{JobIndex, WorkflowIndex};
 use kiln_core::run::{Conclusion, LegNo};
 
 use crate::job::{self, Contexts, Places, Report, Task};
+use crate::origin::TOKEN_SECRET;
 use crate::process::{Control, Tree};
 
 use super::log::LegReporter;
@@ -176,6 +177,7 @@ impl<'p> Pool<'p> {
         let mut contexts = queued.contexts;
         let workspace = places.workspace.to_string_lossy().into_owned();
         contexts.github.insert("workspace", workspace.into());
+        contexts.github.insert("token", options.host.origin.token().into());
         let event = base.join("event.json");
         super::github::write_event(&contexts.github, &event)?;
         contexts.github.insert("event_path", event.to_string_lossy().into_owned().into());
@@ -185,7 +187,7 @@ impl<'p> Pool<'p> {
             job: queued.job,
             name: queued.name,
             contexts,
-            secrets: options.secrets.clone(),
+            secrets: with_token(&options.secrets, options.host.origin.token()),
             places,
         };
         let mut reporter =
@@ -197,4 +199,13 @@ impl<'p> Pool<'p> {
         let _ = fs::remove_dir_all(&base);
         Ok(report)
     }
+}
+
+/// The secrets of a job: GitHub gives each one a token.
+fn with_token(secrets: &[(String, String)], token: &str) -> Vec<(String, String)> {
+    let mut secrets = secrets.to_vec();
+    if !secrets.iter().any(|(name, _)| name.eq_ignore_ascii_case(TOKEN_SECRET)) {
+        secrets.push((TOKEN_SECRET.to_owned(), token.to_owned()));
+    }
+    secrets
 }

@@ -8,4 +8,5 @@
     reason = "what cannot fail here is the machine's set-up, and a panic is the report"
 )]
 
+mod origin;
 mod process;

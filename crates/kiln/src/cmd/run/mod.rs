@@ -11,10 +11,11 @@ use std::sync::Mutex;
 use anyhow::{Context as _, Result, anyhow, bail};
 use kiln_core::run::Conclusion;
 use kiln_core::value::Value;
-use kiln_runner::action::{Mirror, Resolver};
-use kiln_runner::git::Repository;
+use kiln_runner::action::{Mirror, Nodes, Resolver};
+use kiln_runner::git::{BINDING_VARIABLES, Repository};
 use kiln_runner::job::Host;
 use kiln_runner::local::{EventSource, LocalRun, Options, Summary, github_context};
+use kiln_runner::origin::{Origin, Served};
 use kiln_runner::process::{self, Guard, Tree};
 use kiln_runner::workspace::Pristine;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -80,7 +81,7 @@ fn one(
 ) -> Result<Outcome> {
     let root = find::Target::of(path)?.root;
     let repository = Repository::at(&root);
-    let commit = repository.ask(&["rev-parse", "--verify", "-q", "HEAD"]).map_err(|_| {
+    let head = repository.ask(&["rev-parse", "--verify", "-q", "HEAD"]).map_err(|_| {
         anyhow!(
             "`{}` is not a git repository with a commit; `kiln run` runs a commit",
             root.display()
@@ -97,13 +98,19 @@ fn one(
         reference: event.reference.clone(),
     };
     let name = plan.root().name.clone().unwrap_or_else(|| plan.root().path.clone());
-    let github = github_context(&repository, &commit, (&name, &plan.root().path), &source)?;
     let directory = run_directory()?;
-    let pristine = if args.dirty {
-        Pristine::of_working_tree(&repository, directory.join("files"))?
+    let served = Served::of(&repository, directory.join("repository.git"));
+    // What is not committed runs as a commit that only this run knows.
+    let (commit, files) = if args.dirty {
+        (served.snapshot(&head)?, served.repository()?)
     } else {
-        Pristine::of_commit(&repository, &commit, directory.join("files"))?
+        (head, &repository)
     };
+    let pristine = Pristine::of_commit(files, &commit, directory.join("files"))?;
+    let github = github_context(&repository, &commit, (&name, &plan.root().path), &source)?;
+    let secrets = secrets(args)?;
+    let text = |name: &str| github.get(name).and_then(Value::as_str).unwrap_or_default();
+    let origin = Origin::new(served, text("repository"), &commit, text("ref"), &secrets)?;
     let options = Options {
         inputs: inputs::typed(&plan, &given_inputs(args, event)?)?,
         plan: Arc::new(plan),
@@ -112,18 +119,19 @@ fn one(
             .into_iter()
             .map(|(name, value)| (name, Value::from(value)))
             .collect(),
-        secrets: secrets(args)?,
+        secrets,
         jobs: args
             .jobs
             .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)),
         pristine,
-        host: host(args, root)?,
+        host: host(args, origin)?,
         tool_cache: state_directory()?.join("tools"),
         directory: directory.clone(),
     };
     let summary = execute(options, args, console)?;
-    let _ = std::fs::remove_dir_all(directory.join("files"));
-    let _ = std::fs::remove_dir_all(directory.join("jobs"));
+    for used_up in ["files", "jobs", "repository.git"] {
+        let _ = std::fs::remove_dir_all(directory.join(used_up));
+    }
     Ok(match summary.conclusion {
         Conclusion::Success | Conclusion::Skipped => Outcome::Clean,
         Conclusion::Cancelled => Outcome::Cancelled,
@@ -169,14 +177,16 @@ fn outer_tree() -> Option<OsString> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is where the environment of jobs comes from")]
-fn host(args: &RunArgs, repository: PathBuf) -> Result<Host> {
+fn host(args: &RunArgs, origin: Origin) -> Result<Host> {
     let mirror = args.actions.clone().or_else(|| std::env::var("KILN_ACTIONS").ok());
-    // A workflow must not see what Kiln itself is told, nor another run's variables.
+    // A workflow must not see what Kiln itself is told, nor another run's variables, nor the
+    // repository whose hook Kiln may have been started by.
     let foreign = |name: &OsString| {
         let name = name.to_string_lossy();
         ["KILN_", "GITHUB_", "RUNNER_", "INPUT_", "ACTIONS_"]
             .iter()
             .any(|prefix| name.starts_with(prefix))
+            || BINDING_VARIABLES.contains(&&*name)
     };
     Ok(Host {
         inherited: std::env::vars_os().filter(|(name, _)| !foreign(name)).collect(),
@@ -184,7 +194,8 @@ fn host(args: &RunArgs, repository: PathBuf) -> Result<Host> {
             mirror: mirror.as_deref().map(Mirror::parse),
             store: state_directory()?.join("actions"),
         },
-        repository,
+        origin,
+        nodes: Nodes::configured(|name| std::env::var_os(name)),
         silence: None,
     })
 }
