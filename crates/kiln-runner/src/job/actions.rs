@@ -9,7 +9,7 @@ use kiln_core::value::{Object, Value};
 use kiln_lang::engine::evaluate_template;
 use kiln_lang::expr::coerce::to_text;
 
-use crate::action::{Checkout, load};
+use crate::action::{Author, Checkout, load};
 
 use super::driver::{Executed, JobRun, ProcessParts};
 use super::environment::{Variables, input_name, state_name};
@@ -40,7 +40,7 @@ impl JobRun<'_> {
             }
             target => self.place(frame, target)?,
         };
-        let loaded = load(&place.path)?;
+        let loaded = load(&place.path, place.author)?;
         let inputs = self.inputs(frame, &loaded.action, &with)?;
         let mut env = frame.env.clone();
         env.extend(step_env.iter().map(|(name, value)| (name.clone(), value.clone())));
@@ -78,6 +78,7 @@ impl JobRun<'_> {
                 path: self.task.places.workspace.join(path),
                 // What it calls by `$/` belongs to whoever called it.
                 root: frame.action.as_ref().and_then(|place| place.root.clone()),
+                author: Author::Own,
                 repository: String::new(),
                 reference: String::new(),
             }),
@@ -91,6 +92,7 @@ impl JobRun<'_> {
                 Ok(ActionPlace {
                     path: resolved.root.join(path),
                     root: Some(resolved.root),
+                    author: Author::Other,
                     repository: format!("{owner}/{repository}"),
                     reference: reference.clone(),
                 })
@@ -104,13 +106,10 @@ impl JobRun<'_> {
     /// `$/path`: the repository of the action around it, else that of the workflow, at the commit of
     /// the run. It does not matter what steps did to the workspace.
     fn same_repository(&self, frame: &Frame, path: &str) -> Result<ActionPlace, String> {
-        if let Some(ActionPlace { root: Some(root), repository, reference, .. }) = &frame.action {
-            return Ok(ActionPlace {
-                path: root.join(path),
-                root: Some(root.clone()),
-                repository: repository.clone(),
-                reference: reference.clone(),
-            });
+        if let Some(around) = &frame.action
+            && let Some(root) = &around.root
+        {
+            return Ok(ActionPlace { path: root.join(path), ..around.clone() });
         }
         let root = self.task.places.temp.with_file_name("self");
         if !root.is_dir() {
@@ -120,6 +119,7 @@ impl JobRun<'_> {
         Ok(ActionPlace {
             path: root.join(path),
             root: Some(root),
+            author: Author::Own,
             repository: text("repository").to_owned(),
             reference: text("sha").to_owned(),
         })
