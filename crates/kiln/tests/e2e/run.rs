@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 use crate::Place;
 
 /// A repository with one committed workflow, and its own place for state.
-fn repository(workflow: &str) -> Place {
+pub(crate) fn repository(workflow: &str) -> Place {
     let place = Place::new();
     place.file(".github/workflows/ci.yml", workflow);
     commit(&place);
     place
 }
 
-fn commit(place: &Place) {
-    let script = "git init -q -b main && git add -A && git -c user.name=a -c user.email=a@localhost commit -qm x";
+pub(crate) fn commit(place: &Place) {
+    let script = "git init -q -b main && git add -A && git -c user.name=a -c user.email=a@localhost commit -q --allow-empty -m x";
     let done = Command::new("sh")
         .args(["-c", script])
         .current_dir(place.path())
@@ -23,7 +23,7 @@ fn commit(place: &Place) {
     assert!(done.success());
 }
 
-fn jobs(jobs: &str) -> String {
+pub(crate) fn jobs(jobs: &str) -> String {
     format!("name: CI\non: push\njobs:\n{jobs}")
 }
 
