@@ -56,6 +56,10 @@ fn an_action_finds_the_repository_and_the_token_and_scripts_the_public_address()
     {
         assert!(out.contains(expected), "{expected} not in {out}");
     }
+    let actions = tools.path().to_str().expect("it is text");
+    let args = ["run", "--dirty", "--actions", actions];
+    // Nobody listens there, and nobody needs to.
+    place.kiln_with(&[("http_proxy", "http://127.0.0.1:9")], &args).code(0);
     let status = place.git(&["status", "--porcelain"]);
     assert_eq!(status, "?? extra\n", "the user's repository is as it was");
 }

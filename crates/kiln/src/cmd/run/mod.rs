@@ -14,6 +14,7 @@ use kiln_core::value::Value;
 use kiln_runner::action::{Mirror, Nodes, Resolver};
 use kiln_runner::git::{BINDING_VARIABLES, Repository};
 use kiln_runner::job::Host;
+use kiln_runner::job::environment::Environment;
 use kiln_runner::local::{EventSource, LocalRun, Options, Summary, github_context};
 use kiln_runner::origin::{Origin, Served};
 use kiln_runner::process::{self, Guard, Tree};
@@ -188,8 +189,11 @@ fn host(args: &RunArgs, origin: Origin) -> Result<Host> {
             .any(|prefix| name.starts_with(prefix))
             || BINDING_VARIABLES.contains(&&*name)
     };
+    let mut inherited: Environment =
+        std::env::vars_os().filter(|(name, _)| !foreign(name)).collect();
+    keep_from_proxies(&mut inherited);
     Ok(Host {
-        inherited: std::env::vars_os().filter(|(name, _)| !foreign(name)).collect(),
+        inherited,
         resolver: Resolver {
             mirror: mirror.as_deref().map(Mirror::parse),
             store: state_directory()?.join("actions"),
@@ -198,6 +202,22 @@ fn host(args: &RunArgs, origin: Origin) -> Result<Host> {
         nodes: Nodes::configured(|name| std::env::var_os(name)),
         silence: None,
     })
+}
+
+/// What a run serves on loopback must not be looked for behind a proxy.
+fn keep_from_proxies(environment: &mut Environment) {
+    let is_proxy = |name: &OsString| name.to_string_lossy().to_lowercase().ends_with("_proxy");
+    if !environment.keys().any(is_proxy) {
+        return;
+    }
+    // Some programs read one, some the other.
+    for name in ["no_proxy", "NO_PROXY"] {
+        let exceptions = environment.entry(name.into()).or_default();
+        if !exceptions.is_empty() {
+            exceptions.push(",");
+        }
+        exceptions.push("localhost,.localhost,127.0.0.1");
+    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "the environment says where state belongs")]
