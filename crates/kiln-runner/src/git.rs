@@ -3,8 +3,12 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::process::{self, Command, Control, End, Ending, Limits, Sink, Stream, Tree};
+
+/// No question to git may take longer, not even one that goes over a network.
+const LONGEST: Duration = Duration::from_mins(15);
 
 /// What git printed.
 #[derive(Default)]
@@ -63,7 +67,6 @@ impl Repository {
     ///
     /// It runs like any process of ours: this process looks after orphans, and a child it does not
     /// know of would be taken for one.
-    #[expect(clippy::disallowed_methods, reason = "git needs the user's environment")]
     pub fn bytes<S: AsRef<OsStr>>(
         &self,
         arguments: &[S],
@@ -71,7 +74,7 @@ impl Repository {
     ) -> Result<Vec<u8>, GitError> {
         let mut args: Vec<OsString> = vec!["-C".into(), self.root.clone().into_os_string()];
         args.extend(arguments.iter().map(|word| word.as_ref().to_owned()));
-        let mut environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+        let mut environment = environment();
         environment
             .extend(env.iter().map(|(name, value)| (OsString::from(name), (*value).to_owned())));
         let command =
@@ -79,49 +82,49 @@ impl Repository {
         let mut said = Said::default();
         let started = |error: std::io::Error| GitError(format!("cannot start git: {error}"));
         let (control, tree) = (Control::new().map_err(started)?, Tree::new(None).map_err(started)?);
-        let outcome = process::run(&command, &mut said, &control, &Limits::default(), &tree)
-            .map_err(started)?;
+        let limits = Limits { wall: Some(LONGEST), ..Limits::default() };
+        let outcome =
+            process::run(&command, &mut said, &control, &limits, &tree).map_err(started)?;
         if outcome.end != End::Exited(0) {
             let words = arguments.iter().map(|word| word.as_ref().to_string_lossy());
             let words = words.collect::<Vec<_>>().join(" ");
             let errors = String::from_utf8_lossy(&said.errors);
-            return Err(GitError(format!("`git {words}` failed: {}", errors.trim())));
+            let why = match outcome.end {
+                End::TimedOut => format!("it took longer than {} minutes", LONGEST.as_secs() / 60),
+                _ => errors.trim().to_owned(),
+            };
+            return Err(GitError(format!("`git {words}` failed: {why}")));
         }
         Ok(said.output)
     }
 
     /// Writes the files of a commit below a new directory, without touching the repository's index.
-    /// Of a root that is a folder of a repository only the files of that folder are written.
     pub fn export(&self, commit: &str, directory: &Path) -> Result<(), GitError> {
         let index = directory.with_extension("index");
-        // The directory is the work tree, since a bare repository has none.
-        let mut env =
-            vec![("GIT_INDEX_FILE", index.as_os_str()), ("GIT_WORK_TREE", directory.as_os_str())];
-        let (tree, git_directory) = self.tree_of(commit)?;
-        if let Some(git_directory) = &git_directory {
-            env.push(("GIT_DIR", git_directory.as_os_str()));
-        }
-        self.bytes(&["read-tree", &tree], &env)?;
+        // A bare repository has no work tree, and one that has files must not lend its attributes.
+        let env = [("GIT_INDEX_FILE", index.as_os_str()), ("GIT_WORK_TREE", directory.as_os_str())];
+        self.bytes(&["read-tree", commit], &env)?;
         let written = self.bytes(&["checkout-index", "--all", "--force"], &env);
         let _ = std::fs::remove_file(&index);
         written.map(|_| ())
     }
+}
 
-    /// The tree of the root in a commit, and where git keeps its own files if that is further up.
-    fn tree_of(&self, commit: &str) -> Result<(String, Option<PathBuf>), GitError> {
-        if self.root.join(".git").exists() {
-            return Ok((commit.to_owned(), None));
-        }
-        let said = self.ask(&["rev-parse", "--absolute-git-dir", "--show-prefix"])?;
-        let (directory, prefix) = said.split_once('\n').unwrap_or((&said, ""));
-        Ok((format!("{commit}:{prefix}"), Some(directory.into())))
-    }
+/// Variables by which git is bound to one repository. A hook of git sets them, and whoever runs Kiln
+/// in a hook does not mean that repository everywhere.
+pub const BINDING_VARIABLES: [&str; 7] = [
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_DIR",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_WORK_TREE",
+];
 
-    /// The files of the working tree that git knows or would take, relative to the root.
-    pub fn working_files(&self) -> Result<Vec<PathBuf>, GitError> {
-        let listed =
-            self.bytes(&["ls-files", "-z", "--cached", "--others", "--exclude-standard"], &[])?;
-        let names = listed.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-        Ok(names.map(|name| PathBuf::from(String::from_utf8_lossy(name).into_owned())).collect())
-    }
+/// The user's environment for a git that finds its repository by its directory.
+#[expect(clippy::disallowed_methods, reason = "git needs the user's environment")]
+pub(crate) fn environment() -> Vec<(OsString, OsString)> {
+    let is_binding = |name: &OsString| BINDING_VARIABLES.iter().any(|binding| name == binding);
+    std::env::vars_os().filter(|(name, _)| !is_binding(name)).collect()
 }

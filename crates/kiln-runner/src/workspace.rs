@@ -45,23 +45,6 @@ impl Pristine {
         Ok(Self { directory })
     }
 
-    /// The files as they are in the working tree, changed and new ones too, but not ignored ones.
-    pub fn of_working_tree(
-        repository: &Repository,
-        directory: PathBuf,
-    ) -> Result<Self, WorkspaceError> {
-        make(&directory)?;
-        for file in repository.working_files().map_err(WorkspaceError::Git)? {
-            let (from, to) = (repository.root().join(&file), directory.join(&file));
-            // A file that is deleted in the working tree is still listed.
-            if from.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
-                make(to.parent().unwrap_or(&directory))?;
-                copy_entry(&from, &to)?;
-            }
-        }
-        Ok(Self { directory })
-    }
-
     /// A fresh copy at a path that does not exist yet.
     pub fn copy_to(&self, directory: &Path) -> Result<(), WorkspaceError> {
         copy_tree(&self.directory, directory)
@@ -104,6 +87,7 @@ fn copy_entry(from: &Path, to: &Path) -> Result<(), WorkspaceError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::origin::Served;
 
     fn repository() -> (tempfile::TempDir, Repository) {
         let directory = tempfile::tempdir().expect("the system has a directory for such files");
@@ -132,8 +116,11 @@ mod tests {
         commit.copy_to(&scratch.path().join("one")).expect("it is copied");
         assert_eq!(read("one/src/a.txt").as_deref(), Some("one"));
         assert_eq!(read("one/new"), None);
-        let tree = Pristine::of_working_tree(&repository, scratch.path().join("tree"))
-            .expect("it is copied");
+        let served = Served::of(&repository, scratch.path().join("served"));
+        let snapshot = served.commit("HEAD", true).expect("it is taken").0;
+        let served = served.repository().expect("it is there");
+        let tree = Pristine::of_commit(served, &snapshot, scratch.path().join("tree"))
+            .expect("it is exported");
         tree.copy_to(&scratch.path().join("two")).expect("it is copied");
         assert_eq!(read("two/src/a.txt").as_deref(), Some("two"));
         assert_eq!(read("two/new").as_deref(), Some("new"));

@@ -112,12 +112,7 @@ impl JobRun<'_, '_> {
     }
 
     fn spawn(&mut self, frame: &Frame, step: &Step, at: usize, name: &str) -> std::io::Result<()> {
-        // One that was started although the job is cancelled runs on, as other steps do.
-        let control = if self.control.is_cancelled() {
-            self.control.despite_cancel().child()?
-        } else {
-            self.control.child()?
-        };
+        let control = self.step_control().child()?;
         let mut beside = self.fork(control.clone(), at);
         let (mut frame, step_copy, title) = (frame.clone(), step.clone(), name.to_owned());
         let work = move || beside.run_beside(&mut frame, &step_copy, &title);

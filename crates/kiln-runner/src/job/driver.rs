@@ -1,9 +1,8 @@
 //! Runs the steps of one job, in order, and what they leave for its end.
 
 use std::fs;
-use std::path::PathBuf;
-use std::sync::OnceLock;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Mutex, OnceLock};
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
@@ -13,8 +12,9 @@ use kiln_core::value::{Object, Value};
 use kiln_lang::engine::{evaluate_data, evaluate_template, evaluate_text};
 use kiln_lang::expr::coerce::{to_number, to_text, truthy};
 
-use crate::action::Resolver;
+use crate::action::{Nodes, Resolver};
 use crate::backend::Backend;
+use crate::origin::Origin;
 use crate::process::{Control, Tree};
 
 use super::background::{Background, Slots};
@@ -36,8 +36,9 @@ pub struct Host {
     /// The environment that jobs start from.
     pub inherited: Environment,
     pub resolver: Resolver,
-    /// The repository of the workflow on this machine, for the built-in checkout.
-    pub repository: PathBuf,
+    /// The repository of the workflow, as actions fetch it.
+    pub origin: Origin,
+    pub nodes: Nodes,
     /// How long a job may take that sets no limit itself.
     pub timeout: Duration,
     /// How long a step may print nothing.
@@ -90,6 +91,8 @@ pub(super) struct Shared<'j> {
     /// When the job as a whole must be over.
     pub(super) deadline: OnceLock<Instant>,
     pub(super) slots: Slots,
+    /// Held while the files of the commit are written out.
+    pub(super) exporting: Mutex<()>,
 }
 
 impl<'j> Shared<'j> {
@@ -108,6 +111,7 @@ impl<'j> Shared<'j> {
             files: AtomicUsize::new(1),
             deadline: OnceLock::new(),
             slots: Slots::default(),
+            exporting: Mutex::default(),
         }
     }
 }
@@ -129,6 +133,8 @@ pub(super) struct JobRun<'s, 'j> {
     numbered: usize,
     /// Whether a time limit ended the last process.
     pub(super) timed_out: bool,
+    /// Whether the step under way was started although the job had been cancelled.
+    pub(super) despite_cancel: bool,
 }
 
 /// Additions to the environment of later steps.
@@ -152,6 +158,7 @@ impl<'s, 'j> JobRun<'s, 'j> {
             step: 0,
             numbered: 0,
             timed_out: false,
+            despite_cancel: false,
         }
     }
 
@@ -267,6 +274,10 @@ impl<'s, 'j> JobRun<'s, 'j> {
             self.output().step_finished(at, end);
         }
         self.wait_for_the_rest(frame);
+        if self.control.is_cancelled() {
+            // Also when no step was under way that could have noticed.
+            frame.worsen(Conclusion::Cancelled);
+        }
     }
 
     /// The steps of a composite action.
@@ -300,7 +311,10 @@ impl<'s, 'j> JobRun<'s, 'j> {
         }
     }
 
-    pub(super) fn holds(&self, frame: &Frame, condition: &str) -> Result<bool, String> {
+    /// Whether a step is to run. If it is although the job was cancelled before, that same cancel must
+    /// not end it; one that comes later must.
+    pub(super) fn holds(&mut self, frame: &Frame, condition: &str) -> Result<bool, String> {
+        self.despite_cancel = self.control.is_cancelled();
         evaluate_text(condition, &self.env(frame, &Variables::default()))
             .map(|value| truthy(&value))
     }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use kiln_core::run::Conclusion;
 use kiln_core::value::{Object, Value};
 
+use crate::action::Author;
+
 use super::environment::Variables;
 use super::task::StepEnd;
 
@@ -30,6 +32,9 @@ pub(super) struct Frame {
 #[derive(Debug, Clone)]
 pub(super) struct ActionPlace {
     pub(super) path: PathBuf,
+    /// The files of its whole repository; `None` for those of the workspace.
+    pub(super) root: Option<PathBuf>,
+    pub(super) author: Author,
     /// `owner/repository`, for actions that were fetched.
     pub(super) repository: String,
     pub(super) reference: String,

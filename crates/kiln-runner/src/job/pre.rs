@@ -79,7 +79,7 @@ impl JobRun<'_, '_> {
             return Ok(());
         }
         let place = self.place(frame, &used.target)?;
-        let Action { name, inputs, runs, .. } = load(&place.path)?.action;
+        let Action { name, inputs, runs, .. } = load(&place.path, place.author)?.action;
         let mut env = frame.env.clone();
         env.extend(self.variables(frame, step.env.as_ref())?);
         let with = self.variables(frame, used.with.as_ref())?;

@@ -52,7 +52,12 @@ impl JobRun<'_, '_> {
         })?;
         self.announce(&script.contents, &script.description);
         let args = script.args.iter().map(Into::into).collect();
-        let parts = ProcessParts { step_env: &layered, action_env: &Variables::default(), timeout };
+        let parts = ProcessParts {
+            step_env: &layered,
+            action_env: &Variables::default(),
+            timeout,
+            server: None,
+        };
         let done = self.execute(frame, script.program, args, &cwd, &parts);
         let _ = fs::remove_file(&script.path);
         let done = done?;

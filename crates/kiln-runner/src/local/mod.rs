@@ -226,6 +226,7 @@ impl<'t> LocalRun<'t> {
             world.event(Event::Start);
             world.until_done();
             pool.close();
+            options.host.origin.stop();
             tree.sweep();
             world.record();
             Ok(world.summary())

@@ -10,6 +10,7 @@ use kiln_core::plan::{JobIndex, WorkflowIndex};
 use kiln_core::run::{Conclusion, LegNo};
 
 use crate::job::{self, Contexts, Places, Report, Task};
+use crate::origin::TOKEN_SECRET;
 use crate::process::{Control, Tree};
 
 use super::log::LegReporter;
@@ -183,6 +184,7 @@ impl<'p> Pool<'p> {
         let mut contexts = queued.contexts;
         let workspace = places.workspace.to_string_lossy().into_owned();
         contexts.github.insert("workspace", workspace.into());
+        contexts.github.insert("token", options.host.origin.token().into());
         let event = base.join("event.json");
         super::github::write_event(&contexts.github, &event)?;
         contexts.github.insert("event_path", event.to_string_lossy().into_owned().into());
@@ -193,7 +195,7 @@ impl<'p> Pool<'p> {
             name: queued.name,
             contexts,
             environment: queued.environment?,
-            secrets: queued.secrets?,
+            secrets: with_token(queued.secrets?, options.host.origin.token()),
             masks: options.secrets.iter().map(|(_, secret)| secret.clone()).collect(),
             places,
         };
@@ -206,4 +208,12 @@ impl<'p> Pool<'p> {
         let _ = fs::remove_dir_all(&base);
         Ok(report)
     }
+}
+
+/// The secrets of a job: GitHub gives each one a token.
+fn with_token(mut secrets: Vec<(String, String)>, token: &str) -> Vec<(String, String)> {
+    if !secrets.iter().any(|(name, _)| name.eq_ignore_ascii_case(TOKEN_SECRET)) {
+        secrets.push((TOKEN_SECRET.to_owned(), token.to_owned()));
+    }
+    secrets
 }

@@ -9,4 +9,5 @@
 )]
 
 mod dummy;
+mod origin;
 mod process;

@@ -15,7 +15,7 @@ pub(crate) fn repository(workflow: &str) -> Place {
 }
 
 pub(crate) fn commit_all(directory: &Path) {
-    let script = "git init -q -b main && git add -A && git -c user.name=a -c user.email=a@localhost commit -qm x";
+    let script = "git init -q -b main && git add -A && git -c user.name=a -c user.email=a@localhost commit -q --allow-empty -m x";
     let done = Command::new("sh")
         .args(["-c", script])
         .current_dir(directory)
@@ -84,7 +84,7 @@ fn matrices_calls_and_local_actions_run() {
         ".github/workflows/ci.yml",
         jobs("  m:\n    runs-on: x\n    strategy: {matrix: {n: [1, 2]}}\n    steps: [{run: 'echo leg ${{ matrix.n }} of ${{ strategy.job-total }}'}]\n  \
               call:\n    uses: ./.github/workflows/callee.yml\n    with: {who: you}\n  \
-              acts:\n    runs-on: x\n    steps:\n      - id: c\n        uses: ./composite\n        with: {who: me}\n      - run: test '${{ steps.c.outputs.said }}' = 'hello me'\n      - id: js\n        uses: ./js\n        with: {a b: ' 1 '}\n      - run: test '${{ steps.js.outputs.got }}' = 1\n"),
+              acts:\n    runs-on: x\n    steps:\n      - id: c\n        uses: ./composite\n        with: {who: me}\n      - run: test '${{ steps.c.outputs.said }}' = 'hello me'\n      - id: js\n        uses: ./js\n        with: {a b: ' 1 '}\n      - run: test '${{ steps.js.outputs.got }}' = ' 1 '\n"),
     );
     place.file(
         ".github/workflows/callee.yml",

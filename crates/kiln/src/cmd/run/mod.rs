@@ -13,11 +13,13 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use kiln_core::plan::Plan;
 use kiln_core::run::{Conclusion, Neighbourhood, Run};
 use kiln_core::value::Value;
-use kiln_runner::action::{Mirror, Resolver};
+use kiln_runner::action::{Mirror, Nodes, Resolver};
 use kiln_runner::backend::OnHost;
-use kiln_runner::git::Repository;
+use kiln_runner::git::{BINDING_VARIABLES, Repository};
 use kiln_runner::job::Host;
+use kiln_runner::job::environment::Environment;
 use kiln_runner::local::{EventSource, LocalRun, Options, Order, Record, Summary, github_context};
+use kiln_runner::origin::{Origin, Served};
 use kiln_runner::process::{self, Guard, Tree};
 use kiln_runner::workspace::Pristine;
 use signal_hook::consts::{SIGCONT, SIGINT, SIGTERM};
@@ -147,7 +149,7 @@ fn one(
     let Chosen { path, compiled, mut order, earlier } = chosen;
     let root = find::Target::of(&path)?.root;
     let repository = Repository::at(&root);
-    order.commit = repository.ask(&["rev-parse", "--verify", "-q", "HEAD"]).map_err(|_| {
+    let head = repository.ask(&["rev-parse", "--verify", "-q", "HEAD"]).map_err(|_| {
         anyhow!(
             "`{}` is not a git repository with a commit; `kiln run` runs a commit",
             root.display()
@@ -161,18 +163,18 @@ fn one(
     }
     let name = plan.root().name.clone().unwrap_or_else(|| plan.root().path.clone());
     let names = (name.as_str(), plan.root().path.as_str());
-    let github = github_context(&repository, &order.commit, names, &order.event)?;
     let inputs = inputs::typed(&plan, &order.inputs)?;
     let secrets = secrets(args)?;
-    let start = start(plan, earlier.as_ref(), &order.commit, console)?;
     let directory = run_directory()?;
-    let files = directory.join("files");
-    let pristine = if order.dirty {
-        Pristine::of_working_tree(&repository, files)?
-    } else {
-        Pristine::of_commit(&repository, &order.commit, files)?
-    };
+    let served = Served::of(&repository, directory.join("repository.git"));
+    let (commit, files) = served.commit(&head, order.dirty)?;
+    let pristine = Pristine::of_commit(files, &commit, directory.join("files"))?;
+    let github = github_context(&repository, &commit, names, &order.event)?;
+    order.commit = head;
+    let start = start(plan, earlier.as_ref(), &order.commit, console)?;
     batch.add(&state_directory()?, &root, &directory)?;
+    let text = |name: &str| github.get(name).and_then(Value::as_str).unwrap_or_default();
+    let origin = Origin::new(served, text("repository"), &commit, text("ref"), &secrets)?;
     let vars = order.vars.iter().map(|(name, value)| (name.as_str(), value.as_str().into()));
     let options = Options {
         start,
@@ -185,7 +187,7 @@ fn one(
             .jobs
             .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)),
         pristine,
-        host: host(args, root)?,
+        host: host(args, origin)?,
         tool_cache: state_directory()?.join("tools"),
         directory: directory.clone(),
         labels: args.label.clone(),
@@ -196,8 +198,9 @@ fn one(
     if let Some(why) = &summary.unrecorded {
         console.note_line(&format!("`--from-failed` cannot go on from this run: {why}"));
     }
-    let _ = std::fs::remove_dir_all(directory.join("files"));
-    let _ = std::fs::remove_dir_all(directory.join("jobs"));
+    for used_up in ["files", "jobs", "repository.git"] {
+        let _ = std::fs::remove_dir_all(directory.join(used_up));
+    }
     Ok(match summary.conclusion {
         Conclusion::Success | Conclusion::Skipped => Outcome::Clean,
         Conclusion::Cancelled => Outcome::Cancelled,
@@ -275,26 +278,48 @@ fn outer_tree() -> Option<OsString> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is where the environment of jobs comes from")]
-fn host(args: &RunArgs, repository: PathBuf) -> Result<Host> {
+fn host(args: &RunArgs, origin: Origin) -> Result<Host> {
     let mirror = args.actions.clone().or_else(|| std::env::var("KILN_ACTIONS").ok());
-    // A workflow must not see what Kiln itself is told, nor another run's variables.
+    // A workflow must not see what Kiln itself is told, nor another run's variables, nor the
+    // repository whose hook Kiln may have been started by.
     let foreign = |name: &OsString| {
         let name = name.to_string_lossy();
         ["KILN_", "GITHUB_", "RUNNER_", "INPUT_", "ACTIONS_"]
             .iter()
             .any(|prefix| name.starts_with(prefix))
+            || BINDING_VARIABLES.contains(&&*name)
     };
+    let mut inherited: Environment =
+        std::env::vars_os().filter(|(name, _)| !foreign(name)).collect();
+    keep_from_proxies(&mut inherited);
     Ok(Host {
-        inherited: std::env::vars_os().filter(|(name, _)| !foreign(name)).collect(),
+        inherited,
         resolver: Resolver {
             mirror: mirror.as_deref().map(Mirror::parse),
             store: state_directory()?.join("actions"),
         },
-        repository,
+        origin,
+        nodes: Nodes::configured(|name| std::env::var_os(name)),
         backend: Box::new(OnHost),
         timeout: args.timeout,
         silence: Some(args.silence).filter(|limit| !limit.is_zero()),
     })
+}
+
+/// What a run serves on loopback must not be looked for behind a proxy.
+fn keep_from_proxies(environment: &mut Environment) {
+    let is_proxy = |name: &OsString| name.to_string_lossy().to_lowercase().ends_with("_proxy");
+    if !environment.keys().any(is_proxy) {
+        return;
+    }
+    // Some programs read one, some the other.
+    for name in ["no_proxy", "NO_PROXY"] {
+        let exceptions = environment.entry(name.into()).or_default();
+        if !exceptions.is_empty() {
+            exceptions.push(",");
+        }
+        exceptions.push("localhost,.localhost,127.0.0.1");
+    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "the environment says where state belongs")]
