@@ -133,7 +133,8 @@ impl Origin {
             tree: job.sibling()?,
             bodies: AtomicUsize::new(0),
         };
-        let server = Server::start(Arc::new(move |stream| upload_pack.answer(stream)))?;
+        let answer: Arc<server::Answer> = Arc::new(move |stream: &_| upload_pack.answer(stream));
+        let server = Server::start(&answer)?;
         Ok(Running { server, control })
     }
 

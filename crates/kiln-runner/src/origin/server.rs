@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -20,26 +20,31 @@ pub(super) type Answer = dyn Fn(&TcpStream) + Send + Sync;
 pub(super) struct Server {
     port: u16,
     shared: Arc<Shared>,
-    acceptor: JoinHandle<()>,
+    acceptors: Vec<(SocketAddr, JoinHandle<()>)>,
 }
 
 #[derive(Debug, Default)]
 struct Shared {
+    connections: AtomicU64,
     stopping: AtomicBool,
     open: Mutex<HashMap<u64, TcpStream>>,
     closed: Condvar,
 }
 
 impl Server {
-    pub(super) fn start(answer: Arc<Answer>) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let port = listener.local_addr()?.port();
+    pub(super) fn start(answer: &Arc<Answer>) -> io::Result<Self> {
+        let (port, listeners) = listen()?;
         let shared = Arc::<Shared>::default();
-        let theirs = Arc::clone(&shared);
-        let acceptor = thread::Builder::new()
-            .name("origin".to_owned())
-            .spawn(move || theirs.accept(&listener, &answer))?;
-        Ok(Self { port, shared, acceptor })
+        let mut acceptors = Vec::new();
+        for listener in listeners {
+            let (theirs, answer) = (Arc::clone(&shared), Arc::clone(answer));
+            let address = listener.local_addr()?;
+            let acceptor = thread::Builder::new()
+                .name("origin".to_owned())
+                .spawn(move || theirs.accept(&listener, &answer))?;
+            acceptors.push((address, acceptor));
+        }
+        Ok(Self { port, shared, acceptors })
     }
 
     pub(super) fn port(&self) -> u16 {
@@ -51,8 +56,10 @@ impl Server {
         self.shared.stopping.store(true, Ordering::SeqCst);
         // Whoever waits for a connection gets one. When even this fails, the thread ends with the
         // process.
-        if TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_ok() {
-            let _ = self.acceptor.join();
+        for (address, acceptor) in self.acceptors {
+            if TcpStream::connect(address).is_ok() {
+                let _ = acceptor.join();
+            }
         }
         let open = self.shared.open();
         for stream in open.values() {
@@ -69,12 +76,12 @@ impl Shared {
     }
 
     fn accept(self: &Arc<Self>, listener: &TcpListener, answer: &Arc<Answer>) {
-        for (number, stream) in (0_u64..).zip(listener.incoming()) {
+        for stream in listener.incoming() {
             if self.stopping.load(Ordering::SeqCst) {
                 return;
             }
             match stream {
-                Ok(stream) => self.admit(number, stream, Arc::clone(answer)),
+                Ok(stream) => self.admit(stream, Arc::clone(answer)),
                 // Too many open files, most likely: others may close theirs.
                 Err(_) => thread::sleep(Duration::from_millis(20)),
             }
@@ -82,7 +89,8 @@ impl Shared {
     }
 
     /// Answers in a new thread; one connection too many is closed without a word.
-    fn admit(self: &Arc<Self>, number: u64, stream: TcpStream, answer: Arc<Answer>) {
+    fn admit(self: &Arc<Self>, stream: TcpStream, answer: Arc<Answer>) {
+        let number = self.connections.fetch_add(1, Ordering::Relaxed);
         let Ok(twin) = stream.try_clone() else { return };
         let mut open = self.open();
         if open.len() >= MAX_CONNECTIONS {
@@ -96,6 +104,20 @@ impl Shared {
             let _entry = entry;
             answer(&stream);
         });
+    }
+}
+
+/// A free port on loopback, in both versions of it where the machine has both: a client tries either,
+/// and the token must not reach somebody else who listens on the other.
+fn listen() -> io::Result<(u16, Vec<TcpListener>)> {
+    loop {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let port = listener.local_addr()?.port();
+        match TcpListener::bind((Ipv6Addr::LOCALHOST, port)) {
+            Ok(other) => return Ok((port, vec![listener, other])),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+            Err(_) => return Ok((port, vec![listener])),
+        }
     }
 }
 
