@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::buffer::spare_capacity;
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 
+use super::orphans::may_have_adopted;
 use super::{Tree, reap_orphans};
 
 /// More is not read of an environment; the system's own limit is below.
@@ -34,6 +35,16 @@ impl Tree {
     /// With nothing to kill it costs one look at the environment of each process of this user.
     pub fn sweep(&self) -> Swept {
         self.sweep_until_quiet(Duration::ZERO, Duration::from_secs(5))
+    }
+
+    /// Sweeps after the last process that [`run`](super::run) started in the tree has ended.
+    ///
+    /// What such a process left running lost its parent, and became a child of this process if that
+    /// adopts orphans: with none, nothing is left and nothing is searched. Who was started in the name
+    /// of the tree but by strangers (`at`, a container engine) waits for the sweep of the run.
+    pub fn sweep_leftovers(&self) -> Swept {
+        reap_orphans();
+        if may_have_adopted() { self.sweep() } else { Swept::default() }
     }
 
     /// Sweeps until no member was seen for `quiet`, or until `bound` is over.
