@@ -12,7 +12,7 @@ use super::matcher::{self, Files, Matchers};
 use super::task::Reporter;
 
 /// How much log a job may write before the rest is dropped.
-const MAX_LOG_BYTES: u64 = 64 << 20;
+const MAX_LOG_BYTES: u64 = 4 << 30;
 
 /// What the steps of a job say, and who hears it.
 pub(super) struct Output<'r> {
@@ -54,7 +54,7 @@ impl<'r> Output<'r> {
     /// Writes a line of our own to the log.
     pub(super) fn say(&mut self, step: usize, text: &str) {
         for line in text.lines() {
-            let masked = self.masker.mask_line(line.as_bytes()).into_owned();
+            let masked = self.masker.mask_line(line.as_bytes());
             self.log(step, &masked);
         }
     }
@@ -191,7 +191,7 @@ impl<'s, 'r> StepSink<'s, 'r> {
                 return self.annotate(annotation);
             }
         }
-        let masked = output.masker.mask_line(line).into_owned();
+        let masked = output.masker.mask_line(line);
         output.log(self.step, &masked);
     }
 }
@@ -209,7 +209,6 @@ impl Sink for StepSink<'_, '_> {
         }
         // A line this long is text: it is masked piece by piece and read for nothing else.
         let masked = self.output.masker.mask_chunk(&mut self.carries[stream], text, !continues);
-        let masked = masked.into_owned();
         self.output.log(self.step, &masked);
     }
 
