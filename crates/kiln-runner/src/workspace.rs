@@ -5,7 +5,9 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use crate::git::{GitError, Repository};
 
@@ -63,8 +65,96 @@ impl Pristine {
     }
 
     /// A fresh copy at a path that does not exist yet.
-    pub fn copy_to(&self, directory: &Path) -> Result<(), WorkspaceError> {
-        copy_tree(&self.directory, directory)
+    pub fn copy_to(&self, directory: &Path) -> Result<Copy, WorkspaceError> {
+        copy_tree(&self.directory, directory)?;
+        let entries = entries(directory)
+            .map_err(|error| WorkspaceError::Files(directory.to_owned(), error))?;
+        Ok(Copy { directory: directory.to_owned(), entries })
+    }
+}
+
+/// A workspace, and how it looked when it was made.
+#[derive(Debug)]
+pub struct Copy {
+    directory: PathBuf,
+    entries: Vec<Entry>,
+}
+
+/// A file, link or folder of a workspace.
+#[derive(Debug, PartialEq, Eq)]
+struct Entry {
+    /// Relative to the workspace.
+    path: PathBuf,
+    inode: u64,
+    mode: u32,
+    size: u64,
+    /// When anything about it changed last, in seconds and nanoseconds. Nobody can set this time.
+    changed: (i64, i64),
+}
+
+/// File systems keep time in steps of up to two seconds: what changed twice within one looks like what
+/// changed once.
+const CLOCK_STEP: Duration = Duration::from_millis(2500);
+
+impl Copy {
+    /// Whether all is still as it was made, after a job that began at `since` and has ended.
+    ///
+    /// It is enough that nothing changed since the copy was made. Only what was made shortly before the
+    /// job began is compared byte by byte.
+    pub fn is_untouched(&self, pristine: &Pristine, since: SystemTime) -> bool {
+        let same_bytes = |entry: &Entry| {
+            entry.is_older_than(since)
+                || is_same(&pristine.directory.join(&entry.path), &self.directory.join(&entry.path))
+        };
+        entries(&self.directory).is_ok_and(|now| now == self.entries)
+            && self.entries.iter().all(same_bytes)
+    }
+}
+
+impl Entry {
+    fn is_older_than(&self, time: SystemTime) -> bool {
+        let (seconds, nanos) = self.changed;
+        let changed = u64::try_from(seconds).ok().zip(u32::try_from(nanos).ok());
+        let changed = changed.map(|(seconds, nanos)| Duration::new(seconds, nanos));
+        let time = time.duration_since(SystemTime::UNIX_EPOCH).ok();
+        changed.zip(time).is_some_and(|(changed, time)| changed + CLOCK_STEP < time)
+    }
+}
+
+/// All that is below a directory, and itself, in an order that depends on names alone.
+fn entries(directory: &Path) -> io::Result<Vec<Entry>> {
+    let mut found = Vec::new();
+    let mut pending = vec![PathBuf::new()];
+    while let Some(path) = pending.pop() {
+        let full = directory.join(&path);
+        let metadata = full.symlink_metadata()?;
+        if metadata.is_dir() {
+            let mut names = fs::read_dir(&full)?
+                .map(|entry| entry.map(|entry| entry.file_name()))
+                .collect::<io::Result<Vec<_>>>()?;
+            names.sort_unstable();
+            pending.extend(names.into_iter().map(|name| path.join(name)));
+        }
+        found.push(Entry {
+            path,
+            inode: metadata.ino(),
+            mode: metadata.mode(),
+            size: metadata.size(),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        });
+    }
+    Ok(found)
+}
+
+/// Whether two entries of the same kind have the same contents. Those of folders are entries themselves.
+fn is_same(left: &Path, right: &Path) -> bool {
+    match left.symlink_metadata() {
+        Ok(metadata) if metadata.is_dir() => true,
+        Ok(metadata) if metadata.is_symlink() => {
+            fs::read_link(left).ok() == fs::read_link(right).ok()
+        }
+        Ok(_) => fs::read(left).is_ok_and(|left| fs::read(right).is_ok_and(|right| left == right)),
+        Err(_) => false,
     }
 }
 

@@ -313,7 +313,7 @@ impl<'a> JobRun<'a> {
         parts: &ProcessParts<'_>,
     ) -> Result<Executed, String> {
         let number = self.next_number();
-        let files = CommandFiles::create(&self.task.places.temp, number)?;
+        let files = CommandFiles::create(&self.task.places.scripts, number)?;
         let protected =
             Protected { task: self.task, frame, github: &self.github, files: &files }.variables();
         let environment = self.environment(parts.step_env, parts.action_env, &protected);

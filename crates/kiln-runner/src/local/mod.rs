@@ -3,6 +3,7 @@
 mod github;
 mod log;
 mod pool;
+mod room;
 mod state;
 
 use std::collections::BTreeSet;
@@ -45,13 +46,37 @@ pub struct Options {
 /// Something that people watching a run want to know.
 #[derive(Debug, Clone)]
 pub enum Progress {
-    JobStarted { leg: LegNo, name: String },
-    StepStarted { leg: LegNo, step: usize, name: String },
-    Line { leg: LegNo, line: Vec<u8> },
-    StepFinished { leg: LegNo, step: usize, end: StepEnd },
-    Annotation { leg: LegNo, annotation: Annotation },
-    Summary { leg: LegNo, markdown: String },
-    JobFinished { leg: LegNo, conclusion: Conclusion },
+    JobStarted {
+        leg: LegNo,
+        name: String,
+    },
+    StepStarted {
+        leg: LegNo,
+        step: usize,
+        name: String,
+    },
+    /// Whole lines of the log, each with its line break.
+    Lines {
+        leg: LegNo,
+        text: Vec<u8>,
+    },
+    StepFinished {
+        leg: LegNo,
+        step: usize,
+        end: StepEnd,
+    },
+    Annotation {
+        leg: LegNo,
+        annotation: Annotation,
+    },
+    Summary {
+        leg: LegNo,
+        markdown: String,
+    },
+    JobFinished {
+        leg: LegNo,
+        conclusion: Conclusion,
+    },
 }
 
 /// How the jobs of a run ended, in the order of the workflow.
@@ -128,6 +153,7 @@ impl<'t> LocalRun<'t> {
             inputs: options.inputs.clone(),
         };
         let hood = Neighbourhood::new(Run::new(1, options.plan.clone()));
+        prepare(&options)?;
         let control = Control::new()?;
         let pool = Pool::new(&options, &control, tree, progress);
         std::thread::scope(|scope| {
@@ -251,6 +277,13 @@ impl World<'_> {
         let names = Names { hood: &self.hood, expressions: &self.expressions };
         Summary { conclusion, jobs: names.summaries(&self.options.directory) }
     }
+}
+
+/// Makes what the jobs of a run share.
+fn prepare(options: &Options) -> std::io::Result<()> {
+    std::fs::create_dir_all(options.directory.join("logs"))?;
+    let event = state::event_path(&options.directory);
+    github::write_event(&options.github, &event).map_err(std::io::Error::other)
 }
 
 /// The one place that looks at the clock.

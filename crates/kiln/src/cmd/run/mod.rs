@@ -80,7 +80,7 @@ fn one(
 ) -> Result<Outcome> {
     let root = find::Target::of(path)?.root;
     let repository = Repository::at(&root);
-    let commit = repository.ask(&["rev-parse", "--verify", "-q", "HEAD"]).map_err(|_| {
+    let head = repository.head().map_err(|_| {
         anyhow!(
             "`{}` is not a git repository with a commit; `kiln run` runs a commit",
             root.display()
@@ -97,13 +97,20 @@ fn one(
         reference: event.reference.clone(),
     };
     let name = plan.root().name.clone().unwrap_or_else(|| plan.root().path.clone());
-    let github = github_context(&repository, &commit, (&name, &plan.root().path), &source)?;
     let directory = run_directory()?;
-    let pristine = if args.dirty {
-        Pristine::of_working_tree(&repository, directory.join("files"))?
-    } else {
-        Pristine::of_commit(&repository, &commit, directory.join("files"))?
-    };
+    let files = directory.join("files");
+    // Git takes its time for both, and one does not wait for the other.
+    let (github, pristine) = std::thread::scope(|scope| {
+        let github =
+            scope.spawn(|| github_context(&repository, &head, (&name, &plan.root().path), &source));
+        let pristine = if args.dirty {
+            Pristine::of_working_tree(&repository, files)
+        } else {
+            Pristine::of_commit(&repository, &head.commit, files)
+        };
+        (github.join().expect("it does not panic"), pristine)
+    });
+    let (github, pristine) = (github?, pristine?);
     let options = Options {
         inputs: inputs::typed(&plan, &given_inputs(args, event)?)?,
         plan: Arc::new(plan),

@@ -57,14 +57,14 @@ impl<'c> Screen<'c> {
 
     pub(super) fn show(&mut self, progress: Progress) {
         if self.json {
-            let line = as_json(&progress, &self.names);
+            let lines = as_json(&progress, &self.names);
             // A reader that has gone does not stop the run.
-            let _ = self.console.print_raw(&format!("{line}\n"));
+            let _ = self.console.print_raw(&lines);
         }
         match progress {
             Progress::JobStarted { leg, name } => {
-                self.line(leg, &name, &format!("{QUIET}started{QUIET:#}"));
                 self.names.insert(leg, name);
+                self.named(leg, &format!("{QUIET}started{QUIET:#}"));
             }
             Progress::StepStarted { leg, name, .. } => {
                 let watched = self.watched.entry(leg).or_default();
@@ -72,7 +72,7 @@ impl<'c> Screen<'c> {
                 watched.announced = false;
                 watched.lines.clear();
             }
-            Progress::Line { leg, line } => self.output(leg, &String::from_utf8_lossy(&line)),
+            Progress::Lines { leg, text } => self.output(leg, &String::from_utf8_lossy(&text)),
             Progress::StepFinished { leg, end, .. } => {
                 if end.outcome != Conclusion::Skipped {
                     self.announce(leg);
@@ -100,39 +100,59 @@ impl<'c> Screen<'c> {
         }
     }
 
-    /// A line of a step. What it folds away is in the log.
+    /// Lines of a step. What it folds away is in the log.
     fn output(&mut self, leg: LegNo, text: &str) {
         self.announce(leg);
+        let before = self.before(leg);
         let watched = self.watched.entry(leg).or_default();
-        if text.starts_with("##[group]") || text.starts_with("##[endgroup]") {
-            watched.folded = text.starts_with("##[group]");
-            return;
+        let mut shown = String::with_capacity(2 * text.len());
+        let mut last = VecDeque::with_capacity(TAIL);
+        for line in text.lines() {
+            if line.starts_with("##[group]") || line.starts_with("##[endgroup]") {
+                watched.folded = line.starts_with("##[group]");
+                continue;
+            }
+            if watched.folded {
+                continue;
+            }
+            if last.len() == TAIL {
+                last.pop_front();
+            }
+            last.push_back(line);
+            shown.push_str(&before);
+            push_line(&mut shown, line);
         }
-        if watched.folded {
-            return;
-        }
-        let shown = match text.strip_prefix("##[error]") {
-            Some(error) => format!("{BAD}error:{BAD:#} {error}"),
-            None => text.to_owned(),
-        };
-        if watched.lines.len() == TAIL {
-            watched.lines.pop_front();
-        }
-        watched.lines.push_back(shown.clone());
-        self.named(leg, &shown);
+        let kept = TAIL.saturating_sub(last.len());
+        watched.lines.drain(..watched.lines.len().saturating_sub(kept));
+        watched.lines.extend(last.into_iter().map(|line| {
+            let mut text = String::new();
+            push_line(&mut text, line);
+            text.truncate(text.len() - 1);
+            text
+        }));
+        self.print(&shown);
     }
 
     fn named(&mut self, leg: LegNo, text: &str) {
-        let name = self.names.get(&leg).cloned().unwrap_or_default();
-        self.line(leg, &name, text);
+        let before = self.before(leg);
+        self.print(&format!("{before}{text}\n"));
     }
 
-    fn line(&mut self, leg: LegNo, name: &str, text: &str) {
-        if self.json {
-            return;
-        }
+    /// What stands before a line of a job.
+    fn before(&self, leg: LegNo) -> String {
+        let name = self.names.get(&leg).map(String::as_str).unwrap_or_default();
         let color = COLORS[leg as usize % COLORS.len()].on_default();
-        let _ = self.console.print(&format!("{color}{name}{color:#} {QUIET}│{QUIET:#} {text}\n"));
+        if self.console.has_color() {
+            format!("{color}{name}{color:#} {QUIET}│{QUIET:#} ")
+        } else {
+            format!("{name} │ ")
+        }
+    }
+
+    fn print(&mut self, text: &str) {
+        if !self.json && !text.is_empty() {
+            let _ = self.console.print(text);
+        }
     }
 
     pub(super) fn finish(&mut self, summary: &Summary, directory: &Path) -> Result<()> {
@@ -176,6 +196,17 @@ impl<'c> Screen<'c> {
     }
 }
 
+/// A line of the log as people see it.
+fn push_line(text: &mut String, line: &str) {
+    match line.strip_prefix("##[error]") {
+        Some(error) => {
+            let _ = write!(text, "{BAD}error:{BAD:#} {error}");
+        }
+        None => text.push_str(line),
+    }
+    text.push('\n');
+}
+
 fn style(conclusion: Conclusion) -> Style {
     match conclusion {
         Conclusion::Success => GOOD,
@@ -184,17 +215,23 @@ fn style(conclusion: Conclusion) -> Style {
     }
 }
 
-fn as_json(progress: &Progress, names: &HashMap<LegNo, String>) -> serde_json::Value {
-    let name = |leg: &LegNo| names.get(leg).cloned().unwrap_or_default();
-    match progress {
+/// One object per line.
+fn as_json(progress: &Progress, names: &HashMap<LegNo, String>) -> String {
+    let event = match progress {
+        Progress::Lines { leg, text } => {
+            let name = names.get(leg).map(String::as_str).unwrap_or_default();
+            let mut lines = String::with_capacity(2 * text.len());
+            for line in String::from_utf8_lossy(text).lines() {
+                let event = json!({"event": "line", "job": leg, "name": name, "text": line});
+                let _ = writeln!(lines, "{event}");
+            }
+            return lines;
+        }
         Progress::JobStarted { leg, name } => {
             json!({"event": "job_started", "job": leg, "name": name})
         }
         Progress::StepStarted { leg, step, name } => {
             json!({"event": "step_started", "job": leg, "step": step, "name": name})
-        }
-        Progress::Line { leg, line } => {
-            json!({"event": "line", "job": leg, "name": name(leg), "text": String::from_utf8_lossy(line)})
         }
         Progress::StepFinished { leg, step, end } => json!({
             "event": "step_finished", "job": leg, "step": step,
@@ -210,7 +247,8 @@ fn as_json(progress: &Progress, names: &HashMap<LegNo, String>) -> serde_json::V
         Progress::JobFinished { leg, conclusion } => {
             json!({"event": "job_finished", "job": leg, "conclusion": conclusion.github()})
         }
-    }
+    };
+    format!("{event}\n")
 }
 
 fn summary_json(summary: &Summary, directory: &Path) -> serde_json::Value {
