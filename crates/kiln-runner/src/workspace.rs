@@ -192,6 +192,7 @@ fn copy_entry(from: &Path, to: &Path) -> Result<(), WorkspaceError> {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a shell plays the job; files have real times")]
 mod tests {
     use super::*;
 
@@ -232,6 +233,39 @@ mod tests {
             repository.ask(&["status", "--porcelain"]).expect("git works"),
             " M src/a.txt\n?? new".trim_start_matches('\n')
         );
+    }
+
+    /// R1
+    #[test]
+    fn whatever_a_job_changes_in_its_workspace_is_noticed() {
+        let (directory, repository) = repository();
+        std::os::unix::fs::symlink("a.txt", directory.path().join("src/link")).expect("it is ours");
+        let scratch = tempfile::tempdir().expect("the system has a directory for such files");
+        let pristine = Pristine::of_working_tree(&repository, scratch.path().join("files"))
+            .expect("it is copied");
+        let place = scratch.path().join("work");
+        // The first is the same in size and, within a step of the clock, in time.
+        for change in [
+            "printf two > src/a.txt",
+            "printf one > src/b.txt",
+            "rm src/a.txt",
+            "chmod 755 src/a.txt",
+            "mkdir src/new",
+            "ln -sfn b.txt src/link",
+            "rm src/a.txt && printf one > src/a.txt",
+            "rm -r src && ln -s /etc src",
+            "cd .. && rm -r work",
+        ] {
+            let copy = pristine.copy_to(&place).expect("it is copied");
+            for since in [SystemTime::UNIX_EPOCH, SystemTime::now() + 2 * CLOCK_STEP] {
+                assert!(copy.is_untouched(&pristine, since), "before `{change}`");
+            }
+            let mut shell = std::process::Command::new("sh");
+            let ended = shell.args(["-c", change]).current_dir(&place).status();
+            assert!(ended.expect("there is a shell").success(), "{change}");
+            assert!(!copy.is_untouched(&pristine, SystemTime::UNIX_EPOCH), "after `{change}`");
+            let _ = fs::remove_dir_all(&place);
+        }
     }
 
     #[test]

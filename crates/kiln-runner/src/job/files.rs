@@ -115,3 +115,60 @@ fn read(path: &Path) -> Vec<u8> {
     }
     bytes
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// P11
+    #[test]
+    fn files_are_empty_and_ours_whatever_became_of_the_last_ones() {
+        let scratch = tempfile::tempdir().expect("the system has a directory for such files");
+        let folder = scratch.path().join("steps");
+        let elsewhere = scratch.path().join("elsewhere");
+        let spoils: [fn(&Path, &Path) -> io::Result<()>; 6] = [
+            |_, _| Ok(()),
+            |file, _| fs::write(file, "A=1"),
+            |file, _| fs::remove_file(file).and_then(|()| fs::create_dir(file)),
+            |file, other| {
+                fs::remove_file(file).and_then(|()| std::os::unix::fs::symlink(other, file))
+            },
+            |file, other| fs::hard_link(file, other),
+            |file, _| fs::remove_file(file),
+        ];
+        for (case, spoil) in spoils.into_iter().enumerate() {
+            let files = CommandFiles::create(&folder, 1).expect("the folder is ours");
+            for path in files.all() {
+                let found = fs::symlink_metadata(path).expect("it was made");
+                assert!(found.is_file() && found.len() == 0 && found.nlink() == 1, "case {case}");
+            }
+            spoil(&files.env, &elsewhere).expect("the step may do that");
+            let left = files.read();
+            assert_eq!(
+                left.env,
+                if case == 1 { b"A=1".to_vec() } else { Vec::new() },
+                "case {case}"
+            );
+            files.remove();
+            assert!(files.output.exists(), "an empty file waits for the next job");
+        }
+    }
+
+    #[test]
+    fn a_script_leaves_nothing_of_itself_and_writes_through_no_link() {
+        let scratch = tempfile::tempdir().expect("the system has a directory for such files");
+        let (script, precious) = (scratch.path().join("script"), scratch.path().join("precious"));
+        for text in ["a long first script", "short"] {
+            write(&script, text).expect("the folder is ours");
+            assert_eq!(fs::read_to_string(&script).expect("it was written"), text);
+            wipe(&script);
+            assert!(is_empty(&script));
+        }
+        fs::write(&precious, "kept").expect("the folder is ours");
+        fs::remove_file(&script).expect("it is ours");
+        std::os::unix::fs::symlink(&precious, &script).expect("the folder is ours");
+        wipe(&script);
+        write(&script, "third").expect("the link is replaced");
+        assert_eq!(fs::read_to_string(&precious).expect("it is there"), "kept");
+    }
+}
