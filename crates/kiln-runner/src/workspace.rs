@@ -1,12 +1,14 @@
 //! A clean workspace for each job, made cheaply.
 //!
-//! The files of a run are written out once; every job gets a copy of them. The copy asks the file
-//! system to share blocks where it can.
+//! The files of a commit are written out once, and the first job takes them as they are. When another
+//! needs some, they are written out again to stay, and every further job gets a copy. The copy asks the
+//! file system to share blocks where it can.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use crate::git::{GitError, Repository};
@@ -15,6 +17,17 @@ use crate::git::{GitError, Repository};
 #[derive(Debug)]
 pub struct Pristine {
     directory: PathBuf,
+    /// The commit that the files can be had from once more; the working tree may have changed since.
+    source: Option<(Repository, String)>,
+    files: Mutex<Files>,
+}
+
+/// What became of the files that were written out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Files {
+    Unused,
+    GivenAway,
+    Kept,
 }
 
 /// Why there is no workspace.
@@ -44,7 +57,8 @@ impl Pristine {
     ) -> Result<Self, WorkspaceError> {
         make(&directory)?;
         repository.export(commit, &directory).map_err(WorkspaceError::Git)?;
-        Ok(Self { directory })
+        let source = Some((repository.clone(), commit.to_owned()));
+        Ok(Self { directory, source, files: Mutex::new(Files::Unused) })
     }
 
     /// The files as they are in the working tree, changed and new ones too, but not ignored ones.
@@ -61,15 +75,47 @@ impl Pristine {
                 copy_entry(&from, &to)?;
             }
         }
-        Ok(Self { directory })
+        Ok(Self { directory, source: None, files: Mutex::new(Files::Kept) })
     }
 
-    /// A fresh copy at a path that does not exist yet.
+    /// A fresh workspace at a path that does not exist yet.
     pub fn copy_to(&self, directory: &Path) -> Result<Copy, WorkspaceError> {
-        copy_tree(&self.directory, directory)?;
+        if !self.give_away(directory)? {
+            copy_tree(self.files()?, directory)?;
+        }
         let entries = entries(directory)
             .map_err(|error| WorkspaceError::Files(directory.to_owned(), error))?;
         Ok(Copy { directory: directory.to_owned(), entries })
+    }
+
+    /// Moves the files themselves, if nobody had them yet and they can be had again.
+    fn give_away(&self, directory: &Path) -> Result<bool, WorkspaceError> {
+        let mut files = self.lock();
+        if *files != Files::Unused {
+            return Ok(false);
+        }
+        make(directory.parent().unwrap_or(directory))?;
+        fs::rename(&self.directory, directory)
+            .map_err(|error| WorkspaceError::Files(directory.to_owned(), error))?;
+        *files = Files::GivenAway;
+        Ok(true)
+    }
+
+    /// Where the files are, and stay from now on.
+    fn files(&self) -> Result<&Path, WorkspaceError> {
+        let mut files = self.lock();
+        if *files == Files::GivenAway
+            && let Some((repository, commit)) = &self.source
+        {
+            make(&self.directory)?;
+            repository.export(commit, &self.directory).map_err(WorkspaceError::Git)?;
+        }
+        *files = Files::Kept;
+        Ok(&self.directory)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Files> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -102,12 +148,13 @@ impl Copy {
     /// It is enough that nothing changed since the copy was made. Only what was made shortly before the
     /// job began is compared byte by byte.
     pub fn is_untouched(&self, pristine: &Pristine, since: SystemTime) -> bool {
-        let same_bytes = |entry: &Entry| {
+        let is_as_written = |entry: &Entry| {
+            let own = self.directory.join(&entry.path);
             entry.is_older_than(since)
-                || is_same(&pristine.directory.join(&entry.path), &self.directory.join(&entry.path))
+                || pristine.files().is_ok_and(|files| is_same(&files.join(&entry.path), &own))
         };
         entries(&self.directory).is_ok_and(|now| now == self.entries)
-            && self.entries.iter().all(same_bytes)
+            && self.entries.iter().all(is_as_written)
     }
 }
 

@@ -170,7 +170,7 @@ impl<'t> LocalRun<'t> {
             world.event(Event::Start);
             world.until_done();
             pool.close();
-            tree.sweep();
+            tree.sweep_strangers();
             Ok(world.summary())
         })
     }

@@ -27,16 +27,14 @@ impl Room {
         let places = Places {
             workspace: base.join("work").join(name).join(name),
             temp: base.join("temp"),
-            scripts: base.join("steps"),
+            scripts: base.to_owned(),
             tool_cache: options.tool_cache.clone(),
             actions: options.host.resolver.store.clone(),
         };
         let workspace =
             options.pristine.copy_to(&places.workspace).map_err(|error| error.to_string())?;
-        for folder in [&places.temp, &places.scripts] {
-            fs::create_dir(folder)
-                .map_err(|error| format!("cannot make `{}`: {error}", folder.display()))?;
-        }
+        fs::create_dir(&places.temp)
+            .map_err(|error| format!("cannot make `{}`: {error}", places.temp.display()))?;
         Ok(Self { places, workspace, entered: now() })
     }
 

@@ -41,10 +41,17 @@ impl Tree {
     ///
     /// What such a process left running lost its parent, and became a child of this process if that
     /// adopts orphans: with none, nothing is left and nothing is searched. Who was started in the name
-    /// of the tree but by strangers (`at`, a container engine) waits for the sweep of the run.
+    /// of the tree but by strangers, such as `at`, waits for [`Tree::sweep_strangers`].
     pub fn sweep_leftovers(&self) -> Swept {
         reap_orphans();
         if may_have_adopted() { self.sweep() } else { Swept::default() }
+    }
+
+    /// Does the same after the last job of a run, and looks at all processes of this user once.
+    pub fn sweep_strangers(&self) -> Swept {
+        let swept = self.sweep_leftovers();
+        let is_clean = self.look().members.is_empty();
+        if is_clean { swept } else { self.sweep() }
     }
 
     /// Sweeps until no member was seen for `quiet`, or until `bound` is over.
