@@ -270,6 +270,10 @@ mod tests {
         commit.copy_to(&scratch.path().join("one")).expect("it is copied");
         assert_eq!(read("one/src/a.txt").as_deref(), Some("one"));
         assert_eq!(read("one/new"), None);
+        // The first workspace may be spoilt, and the next is as new.
+        fs::write(scratch.path().join("one/src/a.txt"), "spoilt").expect("it is ours");
+        commit.copy_to(&scratch.path().join("next")).expect("it is copied");
+        assert_eq!(read("next/src/a.txt").as_deref(), Some("one"));
         let tree = Pristine::of_working_tree(&repository, scratch.path().join("tree"))
             .expect("it is copied");
         tree.copy_to(&scratch.path().join("two")).expect("it is copied");
