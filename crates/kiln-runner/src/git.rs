@@ -42,6 +42,14 @@ impl std::fmt::Display for GitError {
 
 impl std::error::Error for GitError {}
 
+/// What is checked out in a repository.
+#[derive(Debug, Clone)]
+pub struct Head {
+    pub commit: String,
+    /// The full name of the branch, if it is one.
+    pub reference: Option<String>,
+}
+
 /// A repository on this machine.
 #[derive(Debug, Clone)]
 pub struct Repository {
@@ -98,13 +106,35 @@ impl Repository {
         Ok(said.output)
     }
 
+    /// What is checked out.
+    pub fn head(&self) -> Result<Head, GitError> {
+        let output = self.ask(&["rev-parse", "HEAD^{commit}", "--symbolic-full-name", "HEAD"])?;
+        let (commit, name) = output.split_once('\n').unwrap_or((&output, ""));
+        let reference = Some(name.to_owned()).filter(|name| name.starts_with("refs/"));
+        Ok(Head { commit: commit.to_owned(), reference })
+    }
+
+    /// The settings whose names match a pattern, in the order in which git reads them.
+    pub fn settings(&self, pattern: &str) -> Vec<(String, String)> {
+        // Git fails when there are none.
+        let output =
+            self.bytes(&["config", "-z", "--get-regexp", pattern], &[]).unwrap_or_default();
+        let pairs = output.split(|byte| *byte == 0).filter(|pair| !pair.is_empty());
+        let pair = |pair: &[u8]| {
+            let pair = String::from_utf8_lossy(pair);
+            let (name, value) = pair.split_once('\n').unwrap_or((&pair, ""));
+            (name.to_owned(), value.to_owned())
+        };
+        pairs.map(pair).collect()
+    }
+
     /// Writes the files of a commit below a new directory, without touching the repository's index.
     pub fn export(&self, commit: &str, directory: &Path) -> Result<(), GitError> {
         let index = directory.with_extension("index");
         // A bare repository has no work tree, and one that has files must not lend its attributes.
         let env = [("GIT_INDEX_FILE", index.as_os_str()), ("GIT_WORK_TREE", directory.as_os_str())];
-        self.bytes(&["read-tree", commit], &env)?;
-        let written = self.bytes(&["checkout-index", "--all", "--force"], &env);
+        let written =
+            self.bytes(&["read-tree", "--reset", "-u", "--no-sparse-checkout", commit], &env);
         let _ = std::fs::remove_file(&index);
         written.map(|_| ())
     }

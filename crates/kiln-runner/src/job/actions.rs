@@ -125,7 +125,7 @@ impl JobRun<'_, '_> {
         {
             return Ok(ActionPlace { path: root.join(path), ..around.clone() });
         }
-        let root = self.shared.task.places.temp.with_file_name("self");
+        let root = self.shared.task.places.temp.join("_commit");
         let one_at_a_time = self.shared.exporting.lock();
         if !root.is_dir() {
             self.shared.host.origin.export(&root)?;

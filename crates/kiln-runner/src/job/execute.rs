@@ -79,7 +79,7 @@ impl JobRun<'_, '_> {
         cwd: &Path,
         parts: &ProcessParts<'_>,
     ) -> Result<Executed, String> {
-        let files = CommandFiles::create(&self.shared.task.places.temp, self.next_number())?;
+        let files = CommandFiles::create(&self.shared.task.places.scripts, self.next_number())?;
         let github = &self.shared.github;
         let mut protected =
             Protected { task: self.shared.task, frame, github, files: &files }.variables();

@@ -82,6 +82,11 @@ impl<'r> Output<'r> {
         self.reporter.summary(step, &masked);
     }
 
+    /// Lets those who watch hear what was said so far.
+    pub(super) fn flush(&self) {
+        self.reporter.flush();
+    }
+
     /// Writes lines of our own to the log.
     pub(super) fn say(&self, step: usize, text: &str) {
         self.voice().say(self.reporter, step, text);
@@ -96,7 +101,7 @@ impl<'r> Output<'r> {
 impl Voice {
     fn say(&mut self, reporter: &dyn Reporter, step: usize, text: &str) {
         for line in text.lines() {
-            let masked = self.masker.mask_line(line.as_bytes()).into_owned();
+            let masked = self.masker.mask_line(line.as_bytes());
             reporter.line(step, &masked);
         }
     }
@@ -228,7 +233,7 @@ impl<'s, 'r> StepSink<'s, 'r> {
                 return self.annotate(annotation);
             }
         }
-        let masked = voice.masker.mask_line(line).into_owned();
+        let masked = voice.masker.mask_line(line);
         self.output.reporter.line(self.step, &masked);
     }
 }
@@ -245,9 +250,8 @@ impl Sink for StepSink<'_, '_> {
             return self.whole_line(stream, text);
         }
         // A line this long is text: it is masked piece by piece and read for nothing else.
-        let voice = self.voice.get_or_insert_with(|| self.output.voice());
+        let voice = &mut **self.voice.get_or_insert_with(|| self.output.voice());
         let masked = voice.masker.mask_chunk(&mut self.carries[stream], text, !continues);
-        let masked = masked.into_owned();
         self.output.reporter.line(self.step, &masked);
     }
 

@@ -63,6 +63,8 @@ pub struct Places {
     pub workspace: PathBuf,
     /// Emptied with the job.
     pub temp: PathBuf,
+    /// The scripts of `run` steps and the files through which steps talk back.
+    pub scripts: PathBuf,
     /// Tools that setup actions keep between jobs.
     pub tool_cache: PathBuf,
     /// Actions that were fetched, by commit.

@@ -7,6 +7,7 @@ mod labels;
 mod log;
 mod pool;
 mod record;
+mod room;
 mod state;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -71,10 +72,11 @@ pub enum Progress {
         step: usize,
         name: String,
     },
-    Line {
+    /// Whole lines of the log, each with its line break.
+    Lines {
         leg: LegNo,
         step: usize,
-        line: Vec<u8>,
+        text: Vec<u8>,
     },
     /// A try failed and the declared retry gives the step another.
     StepRetried {
@@ -203,6 +205,7 @@ impl<'t> LocalRun<'t> {
         };
         let hood = options.start.clone();
         let expressions = expressions.at_attempt(hood.run.attempt);
+        prepare(&options)?;
         let control = Control::new()?;
         let pool = Pool::new(&options, &control, tree, progress);
         std::thread::scope(|scope| {
@@ -227,7 +230,7 @@ impl<'t> LocalRun<'t> {
             world.until_done();
             pool.close();
             options.host.origin.stop();
-            tree.sweep();
+            tree.sweep_strangers();
             world.record();
             Ok(world.summary())
         })
@@ -399,6 +402,13 @@ impl World<'_> {
         let jobs = self.names().summaries(&self.options.directory);
         Summary { conclusion, attempt, unrecorded, jobs }
     }
+}
+
+/// Makes what the jobs of a run share.
+fn prepare(options: &Options) -> std::io::Result<()> {
+    std::fs::create_dir_all(options.directory.join("logs"))?;
+    let event = state::event_path(&options.directory);
+    github::write_event(&options.github, &event).map_err(std::io::Error::other)
 }
 
 /// The one place that looks at the clock.

@@ -1,7 +1,7 @@
 //! The workers of a local run: each takes the next queued leg and runs it to its end.
 
 use std::collections::{HashMap, VecDeque};
-use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Scope;
@@ -9,12 +9,13 @@ use std::thread::Scope;
 use kiln_core::plan::{JobIndex, WorkflowIndex};
 use kiln_core::run::{Conclusion, LegNo};
 
-use crate::job::{self, Contexts, Places, Report, Task};
+use crate::job::{self, Contexts, Report, Task};
 use crate::origin::TOKEN_SECRET;
 use crate::process::{Control, Tree};
 
 use super::log::LegReporter;
-use super::state::log_path;
+use super::room::{self, Room};
+use super::state::{event_path, log_path};
 use super::{Message, Options, Progress};
 
 /// A leg that waits for a worker.
@@ -43,6 +44,8 @@ pub(super) struct Pool<'p> {
     progress: &'p (dyn Fn(Progress) + Sync),
     shared: Mutex<Shared>,
     changed: Condvar,
+    /// How many rooms were made.
+    rooms: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -64,7 +67,8 @@ impl<'p> Pool<'p> {
         progress: &'p (dyn Fn(Progress) + Sync),
     ) -> Self {
         let shared = Mutex::new(Shared { idle: options.jobs.max(1), ..Shared::default() });
-        Self { options, control, tree, progress, shared, changed: Condvar::new() }
+        let (changed, rooms) = (Condvar::new(), AtomicUsize::new(0));
+        Self { options, control, tree, progress, shared, changed, rooms }
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
@@ -121,9 +125,10 @@ impl<'p> Pool<'p> {
     }
 
     fn work(&self, sender: &Sender<Message>) {
+        let mut room = None;
         while let Some((queued, attempt)) = self.next() {
             let leg = queued.leg;
-            let report = self.run(queued);
+            let report = self.run(queued, &mut room);
             let mut shared = self.lock();
             shared.running.remove(&leg);
             shared.idle += 1;
@@ -148,12 +153,12 @@ impl<'p> Pool<'p> {
         }
     }
 
-    fn run(&self, queued: Queued) -> Report {
+    fn run(&self, queued: Queued, room: &mut Option<Room>) -> Report {
         let leg = queued.leg;
         (self.progress)(Progress::JobStarted { leg, name: queued.name.clone() });
-        let report = self.try_run(queued).unwrap_or_else(|message| {
-            let line = format!("##[error]{message}");
-            (self.progress)(Progress::Line { leg, step: 0, line: line.into_bytes() });
+        let report = self.try_run(queued, room).unwrap_or_else(|message| {
+            let text = format!("##[error]{message}\n").into_bytes();
+            (self.progress)(Progress::Lines { leg, step: 0, text });
             Report { conclusion: Conclusion::Failure, outputs: Vec::new(), deployment: None }
         });
         if let Some(deployment) = report.deployment.clone() {
@@ -163,31 +168,21 @@ impl<'p> Pool<'p> {
         report
     }
 
-    fn try_run(&self, queued: Queued) -> Result<Report, String> {
+    /// Runs a leg in the room of the last one, or in a new one if that cannot be had.
+    fn try_run(&self, queued: Queued, room: &mut Option<Room>) -> Result<Report, String> {
         let leg = queued.leg;
         let options = self.options;
-        let base = options.directory.join("jobs").join(leg.to_string());
-        let repository =
-            queued.contexts.github.get("repository").and_then(kiln_core::value::Value::as_str);
-        let short =
-            repository.and_then(|name| name.rsplit('/').next()).unwrap_or("repository").to_owned();
-        let places = Places {
-            workspace: base.join("work").join(&short).join(&short),
-            temp: base.join("temp"),
-            tool_cache: options.tool_cache.clone(),
-            actions: options.host.resolver.store.clone(),
-        };
-        options.pristine.copy_to(&places.workspace).map_err(|error| error.to_string())?;
+        let old = room.take().and_then(|room| room.tidy(&options.pristine));
+        let room = room.insert(old.map_or_else(|| self.new_room(), Ok)?);
         let control = self.control.child().map_err(|error| error.to_string())?;
         let tree = self.tree.child().map_err(|error| error.to_string())?;
         self.lock().running.insert(leg, control.clone());
         let mut contexts = queued.contexts;
-        let workspace = places.workspace.to_string_lossy().into_owned();
+        let workspace = room.places.workspace.to_string_lossy().into_owned();
         contexts.github.insert("workspace", workspace.into());
         contexts.github.insert("token", options.host.origin.token().into());
-        let event = base.join("event.json");
-        super::github::write_event(&contexts.github, &event)?;
-        contexts.github.insert("event_path", event.to_string_lossy().into_owned().into());
+        let event = event_path(&options.directory).to_string_lossy().into_owned();
+        contexts.github.insert("event_path", event.into());
         let task = Task {
             plan: options.start.run.plan.clone(),
             workflow: queued.workflow,
@@ -197,16 +192,19 @@ impl<'p> Pool<'p> {
             environment: queued.environment?,
             secrets: with_token(queued.secrets?, options.host.origin.token()),
             masks: options.secrets.iter().map(|(_, secret)| secret.clone()).collect(),
-            places,
+            places: room.places.clone(),
         };
         let log = log_path(&options.directory, leg);
         let reporter = LegReporter::new(leg, &log, options.log_limit, self.progress)?;
         let report = job::run(&task, &options.host, &reporter, &control, &tree);
         reporter.finish()?;
-        tree.sweep();
-        // The workspace was the job's own; what is worth keeping are its logs.
-        let _ = fs::remove_dir_all(&base);
+        tree.sweep_leftovers();
         Ok(report)
+    }
+
+    fn new_room(&self) -> Result<Room, String> {
+        let number = self.rooms.fetch_add(1, Ordering::Relaxed) + 1;
+        Room::new(&room::path_of(&self.options.directory, number), self.options)
     }
 }
 

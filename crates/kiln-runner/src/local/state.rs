@@ -24,6 +24,11 @@ pub(super) struct Names<'n> {
     pub(super) deployments: &'n BTreeMap<LegNo, Deployment>,
 }
 
+/// Where the payload of the event is, for all jobs of a run.
+pub(super) fn event_path(directory: &Path) -> PathBuf {
+    directory.join("event.json")
+}
+
 /// Where the log of a leg is kept.
 pub(super) fn log_path(directory: &Path, leg: LegNo) -> PathBuf {
     directory.join("logs").join(format!("{leg}.log"))

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use super::{Swept, Tree, VARIABLE};
+use super::{Swept, Tree, VARIABLE, orphans};
 
 /// Processes that were just about to start others are caught by looking for so long after the last.
 const QUIET: Duration = Duration::from_millis(500);
@@ -39,7 +39,7 @@ impl Guard {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let process = command.spawn()?;
+        let process = orphans::start_guard(&mut command)?;
         Ok(Self { process })
     }
 
@@ -49,11 +49,7 @@ impl Guard {
         if let Some(mut pipe) = self.process.stdin.take() {
             pipe.write_all(ALL_WELL)?;
         }
-        match self.process.wait() {
-            // Somebody killed the guard, and it was taken for an orphan.
-            Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(()),
-            other => other.map(drop),
-        }
+        orphans::wait_for_guard(self.process)
     }
 }
 

@@ -64,6 +64,7 @@ fn dummy(steps: &str, control: &Control) -> (Report, Vec<String>) {
         places: Places {
             workspace: place("work"),
             temp: place("temp"),
+            scripts: directory.path().to_owned(),
             tool_cache: place("tools"),
             actions: place("actions"),
         },

@@ -11,6 +11,8 @@ use crate::cli::Color;
 #[derive(Debug)]
 pub(crate) struct Console {
     choice: ColorChoice,
+    /// What `choice` means for standard output.
+    out: ColorChoice,
     closed: bool,
 }
 
@@ -21,7 +23,14 @@ impl Console {
             Color::Always => ColorChoice::Always,
             Color::Never => ColorChoice::Never,
         };
-        Self { choice, closed: false }
+        // The terminal is asked once, not for each line.
+        let out = AutoStream::new(io::stdout(), choice).current_choice();
+        Self { choice, out, closed: false }
+    }
+
+    /// Whether standard output shows styles.
+    pub(crate) fn has_color(&self) -> bool {
+        self.out != ColorChoice::Never
     }
 
     /// Whether the reader of standard output has gone, as `head` does.
@@ -31,7 +40,10 @@ impl Console {
 
     /// Writes text with styles to standard output; the styles are dropped where they do not belong.
     pub(crate) fn print(&mut self, text: &str) -> Result<()> {
-        let mut out = AutoStream::new(io::stdout().lock(), self.choice);
+        if !text.contains('\x1b') {
+            return self.print_raw(text);
+        }
+        let mut out = AutoStream::new(io::stdout().lock(), self.out);
         let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
         self.note(written)
     }

@@ -41,6 +41,27 @@ fn steps_share_outputs_environment_and_path() {
     assert!(answer.code(0).out.contains("b  succeeded"), "{answer:#?}");
 }
 
+/// R1
+#[test]
+fn a_job_finds_nothing_of_the_one_before_it_in_the_same_place() {
+    let spoil = "echo spoilt > .github/workflows/ci.yml; touch new $RUNNER_TEMP/left; \
+                 echo A=1 | tee -a $GITHUB_ENV >> $GITHUB_OUTPUT; ln -sf /etc/passwd $GITHUB_PATH; sleep 0.1 >/dev/null 2>&1 &";
+    let check = "test ! -e new; test -z \"$(ls -A $RUNNER_TEMP)$A\"; grep -q CI .github/workflows/ci.yml; \
+                 test ! -s $GITHUB_ENV; test ! -s $GITHUB_OUTPUT; test ! -L $GITHUB_PATH";
+    let job = |id: &str, needs: &str, run: &str| {
+        format!(
+            "  {id}:\n    runs-on: x\n    needs: {needs}\n    steps:\n      - run: '{run}'\n      - run: '{run}'\n"
+        )
+    };
+    let place = repository(&jobs(&format!(
+        "{}{}{}",
+        job("untouched", "[]", "true"),
+        job("spoils", "[untouched]", spoil),
+        job("checks", "[spoils]", check)
+    )));
+    place.kiln(&["run", "--jobs", "1"]).code(0);
+}
+
 /// P7, S14
 #[test]
 fn a_failure_is_shown_with_its_step_and_skips_what_needs_it() {

@@ -1,8 +1,11 @@
 //! `kiln run`: the workflows of this repository, on this machine.
 
 mod earlier;
+mod given;
+mod host;
 mod report;
 mod select;
+mod state;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -13,11 +16,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use kiln_core::plan::Plan;
 use kiln_core::run::{Conclusion, Neighbourhood, Run};
 use kiln_core::value::Value;
-use kiln_runner::action::{Mirror, Nodes, Resolver};
-use kiln_runner::backend::OnHost;
-use kiln_runner::git::{BINDING_VARIABLES, Repository};
-use kiln_runner::job::Host;
-use kiln_runner::job::environment::Environment;
+use kiln_runner::git::{Head, Repository};
 use kiln_runner::local::{EventSource, LocalRun, Options, Order, Record, Summary, github_context};
 use kiln_runner::origin::{Origin, Served};
 use kiln_runner::process::{self, Guard, Tree};
@@ -35,7 +34,9 @@ use crate::output::Console;
 use crate::read;
 
 use earlier::Batch;
+use given::{given_inputs, pairs};
 use report::{Manner, Screen};
+use state::{run_directory, state_directory};
 
 /// One workflow that is about to run.
 struct Chosen {
@@ -146,10 +147,10 @@ fn one(
     batch: &mut Batch,
     console: &mut Console,
 ) -> Result<Outcome> {
-    let Chosen { path, compiled, mut order, earlier } = chosen;
+    let Chosen { path, compiled, order, earlier } = chosen;
     let root = find::Target::of(&path)?.root;
     let repository = Repository::at(&root);
-    let head = repository.ask(&["rev-parse", "--verify", "-q", "HEAD"]).map_err(|_| {
+    let head = repository.head().map_err(|_| {
         anyhow!(
             "`{}` is not a git repository with a commit; `kiln run` runs a commit",
             root.display()
@@ -161,38 +162,10 @@ fn one(
         let event = event(args)?;
         return super::plan::show(&plan, &compiled.triggers, &event, false, console);
     }
-    let name = plan.root().name.clone().unwrap_or_else(|| plan.root().path.clone());
-    let names = (name.as_str(), plan.root().path.as_str());
-    let inputs = inputs::typed(&plan, &order.inputs)?;
-    let secrets = secrets(args)?;
-    let directory = run_directory()?;
-    let served = Served::of(&repository, directory.join("repository.git"));
-    let (commit, files) = served.commit(&head, order.dirty)?;
-    let pristine = Pristine::of_commit(files, &commit, directory.join("files"))?;
-    let github = github_context(&repository, &commit, names, &order.event)?;
-    order.commit = head;
-    let start = start(plan, earlier.as_ref(), &order.commit, console)?;
+    let start = start(plan, earlier.as_ref(), &head.commit, console)?;
+    let options = prepare(args, order, &repository, head, start)?;
+    let directory = options.directory.clone();
     batch.add(&state_directory()?, &root, &directory)?;
-    let text = |name: &str| github.get(name).and_then(Value::as_str).unwrap_or_default();
-    let origin = Origin::new(served, text("repository"), &commit, text("ref"), &secrets)?;
-    let vars = order.vars.iter().map(|(name, value)| (name.as_str(), value.as_str().into()));
-    let options = Options {
-        start,
-        inputs,
-        github,
-        vars: vars.collect(),
-        order,
-        secrets,
-        jobs: args
-            .jobs
-            .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)),
-        pristine,
-        host: host(args, origin)?,
-        tool_cache: state_directory()?.join("tools"),
-        directory: directory.clone(),
-        labels: args.label.clone(),
-        log_limit: args.log_limit,
-    };
     let manner = Manner::choose(args.json, args.progress)?;
     let summary = execute(options, manner, console)?;
     if let Some(why) = &summary.unrecorded {
@@ -205,6 +178,52 @@ fn one(
         Conclusion::Success | Conclusion::Skipped => Outcome::Clean,
         Conclusion::Cancelled => Outcome::Cancelled,
         _ => Outcome::Errors,
+    })
+}
+
+/// All that a run needs: its files, its contexts, its place.
+fn prepare(
+    args: &RunArgs,
+    mut order: Order,
+    repository: &Repository,
+    head: Head,
+    start: Neighbourhood,
+) -> Result<Options> {
+    let workflow = start.run.plan.root();
+    let name = workflow.name.as_ref().unwrap_or(&workflow.path);
+    let inputs = inputs::typed(&start.run.plan, &order.inputs)?;
+    let secrets = given::secrets(args)?;
+    let directory = run_directory()?;
+    let served = Served::of(repository, directory.join("repository.git"));
+    let (commit, files) = served.commit(&head.commit, order.dirty)?;
+    order.commit.clone_from(&head.commit);
+    let head = Head { commit, ..head };
+    // Git takes its time for both, and one does not wait for the other.
+    let names = (name.as_str(), workflow.path.as_str());
+    let (github, pristine) = std::thread::scope(|scope| {
+        let github = scope.spawn(|| github_context(repository, &head, names, &order.event));
+        let pristine = Pristine::of_commit(files, &head.commit, directory.join("files"));
+        (github.join().expect("it does not panic"), pristine)
+    });
+    let (github, pristine) = (github?, pristine?);
+    let text = |name: &str| github.get(name).and_then(Value::as_str).unwrap_or_default();
+    let origin = Origin::new(served, text("repository"), &head.commit, text("ref"), &secrets)?;
+    let vars = order.vars.iter().map(|(name, value)| (name.as_str(), value.as_str().into()));
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    Ok(Options {
+        start,
+        inputs,
+        github,
+        vars: vars.collect(),
+        order,
+        secrets,
+        jobs: args.jobs.unwrap_or_else(cores),
+        pristine,
+        host: host::host(args, origin)?,
+        tool_cache: state_directory()?.join("tools"),
+        directory,
+        labels: args.label.clone(),
+        log_limit: args.log_limit,
     })
 }
 
@@ -275,121 +294,4 @@ impl Drop for Closer {
 #[expect(clippy::disallowed_methods, reason = "the mark is in the environment")]
 fn outer_tree() -> Option<OsString> {
     std::env::var_os(process::VARIABLE)
-}
-
-#[expect(clippy::disallowed_methods, reason = "this is where the environment of jobs comes from")]
-fn host(args: &RunArgs, origin: Origin) -> Result<Host> {
-    let mirror = args.actions.clone().or_else(|| std::env::var("KILN_ACTIONS").ok());
-    // A workflow must not see what Kiln itself is told, nor another run's variables, nor the
-    // repository whose hook Kiln may have been started by.
-    let foreign = |name: &OsString| {
-        let name = name.to_string_lossy();
-        ["KILN_", "GITHUB_", "RUNNER_", "INPUT_", "ACTIONS_"]
-            .iter()
-            .any(|prefix| name.starts_with(prefix))
-            || BINDING_VARIABLES.contains(&&*name)
-    };
-    let mut inherited: Environment =
-        std::env::vars_os().filter(|(name, _)| !foreign(name)).collect();
-    keep_from_proxies(&mut inherited);
-    Ok(Host {
-        inherited,
-        resolver: Resolver {
-            mirror: mirror.as_deref().map(Mirror::parse),
-            store: state_directory()?.join("actions"),
-        },
-        origin,
-        nodes: Nodes::configured(|name| std::env::var_os(name)),
-        backend: Box::new(OnHost),
-        timeout: args.timeout,
-        silence: Some(args.silence).filter(|limit| !limit.is_zero()),
-    })
-}
-
-/// What a run serves on loopback must not be looked for behind a proxy.
-fn keep_from_proxies(environment: &mut Environment) {
-    let is_proxy = |name: &OsString| name.to_string_lossy().to_lowercase().ends_with("_proxy");
-    if !environment.keys().any(is_proxy) {
-        return;
-    }
-    // Some programs read one, some the other.
-    for name in ["no_proxy", "NO_PROXY"] {
-        let exceptions = environment.entry(name.into()).or_default();
-        if !exceptions.is_empty() {
-            exceptions.push(",");
-        }
-        exceptions.push("localhost,.localhost,127.0.0.1");
-    }
-}
-
-#[expect(clippy::disallowed_methods, reason = "the environment says where state belongs")]
-fn state_directory() -> Result<PathBuf> {
-    if let Some(directory) = std::env::var_os("KILN_STATE") {
-        return Ok(directory.into());
-    }
-    if let Some(directory) = std::env::var_os("XDG_STATE_HOME") {
-        return Ok(Path::new(&directory).join("kiln"));
-    }
-    let home = std::env::home_dir().context("there is no home directory; set KILN_STATE")?;
-    Ok(home.join(".local/state/kiln"))
-}
-
-/// A new directory for this run, named by its time and process.
-#[expect(clippy::disallowed_methods, reason = "runs are named by when they started")]
-fn run_directory() -> Result<PathBuf> {
-    let since =
-        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    let name = format!("{}-{}", since.as_millis(), std::process::id());
-    let directory = state_directory()?.join("runs").join(name);
-    std::fs::create_dir_all(&directory)
-        .with_context(|| format!("cannot make `{}`", directory.display()))?;
-    Ok(directory)
-}
-
-/// What was typed, else what the payload of a dispatch says.
-fn given_inputs(args: &RunArgs, event: &Event) -> Result<Vec<(String, String)>> {
-    let mut given = pairs(&args.input)?;
-    let typed = |name: &str| args.input.iter().any(|pair| pair.starts_with(&format!("{name}=")));
-    given.extend(inputs::of_payload(event).into_iter().filter(|(name, _)| !typed(name)));
-    Ok(given)
-}
-
-/// `name=value`, each.
-fn pairs(given: &[String]) -> Result<Vec<(String, String)>> {
-    let pair = |text: &String| match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => bail!("`{text}` is not `name=value`"),
-    };
-    given.iter().map(pair).collect()
-}
-
-/// Secrets as given, from a file of `name=value` lines, or by name from the environment.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a secret without a value is read from the environment"
-)]
-fn secrets(args: &RunArgs) -> Result<Vec<(String, String)>> {
-    let mut secrets = Vec::new();
-    if let Some(file) = &args.secret_file {
-        let text =
-            read::file(file).map_err(|error| anyhow!("`{}`: {}", file.display(), error.message))?;
-        let lines =
-            text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-        secrets.extend(pairs(&lines.map(str::to_owned).collect::<Vec<_>>())?);
-    }
-    for given in &args.secret {
-        match given.split_once('=') {
-            Some((name, value)) => secrets.push((name.to_owned(), value.to_owned())),
-            None => {
-                let value = std::env::var(given);
-                secrets.push((
-                    given.clone(),
-                    value.with_context(|| {
-                        format!("the secret `{given}` has no value and is not in the environment")
-                    })?,
-                ));
-            }
-        }
-    }
-    Ok(secrets)
 }

@@ -1,5 +1,6 @@
 //! A run for programs: one object on each line.
 
+use std::fmt::Write as _;
 use std::path::Path;
 
 use kiln_runner::local::{Progress, Summary};
@@ -8,7 +9,21 @@ use serde_json::{Value, json};
 use super::watch::Watch;
 
 /// What is told of a step on the way; how jobs ended that never started is told at the end.
-pub(super) fn event(progress: &Progress, watch: &Watch) -> Option<Value> {
+pub(super) fn lines(progress: &Progress, watch: &Watch) -> String {
+    if let Progress::Lines { leg, step, text } = progress {
+        let name = watch.name(*leg);
+        let mut lines = String::with_capacity(2 * text.len());
+        for line in String::from_utf8_lossy(text).lines() {
+            let event =
+                json!({"event": "line", "job": leg, "step": step, "name": name, "text": line});
+            let _ = writeln!(lines, "{event}");
+        }
+        return lines;
+    }
+    event(progress).map(|event| format!("{event}\n")).unwrap_or_default()
+}
+
+fn event(progress: &Progress) -> Option<Value> {
     Some(match progress {
         Progress::JobStarted { leg, name } => {
             json!({"event": "job_started", "job": leg, "name": name})
@@ -18,9 +33,6 @@ pub(super) fn event(progress: &Progress, watch: &Watch) -> Option<Value> {
         }
         Progress::StepRetried { leg, step, failed_try } => {
             json!({"event": "step_retried", "job": leg, "step": step, "failed_try": failed_try})
-        }
-        Progress::Line { leg, step, line } => {
-            json!({"event": "line", "job": leg, "step": step, "name": watch.name(*leg), "text": String::from_utf8_lossy(line)})
         }
         Progress::StepFinished { leg, step, end } => json!({
             "event": "step_finished", "job": leg, "step": step,
@@ -39,7 +51,7 @@ pub(super) fn event(progress: &Progress, watch: &Watch) -> Option<Value> {
         Progress::JobFinished { leg, conclusion } => {
             json!({"event": "job_finished", "job": leg, "conclusion": conclusion.github()})
         }
-        Progress::Expected { .. } | Progress::JobNotRun(_) => return None,
+        Progress::Lines { .. } | Progress::Expected { .. } | Progress::JobNotRun(_) => return None,
     })
 }
 

@@ -121,12 +121,13 @@ impl Inner<'_> {
         // A reader that has gone does not stop the run.
         match &mut self.view {
             View::Json => {
-                if let Some(line) = json::event(progress, &self.watch) {
-                    let _ = self.console.print_raw(&format!("{line}\n"));
+                let lines = json::lines(progress, &self.watch);
+                if !lines.is_empty() {
+                    let _ = self.console.print_raw(&lines);
                 }
             }
             View::Plain(plain) => {
-                let lines = plain.lines(progress, &self.watch);
+                let lines = plain.lines(progress, &self.watch, self.console.has_color());
                 if !lines.is_empty() {
                     let _ = self.console.print(&lines);
                 }

@@ -1,6 +1,6 @@
 //! A run as lines, each with the name of its job: for pipes, files and other CI.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
 use clap::builder::styling::AnsiColor;
@@ -23,30 +23,29 @@ const COLORS: [AnsiColor; 6] = [
 pub(super) struct Plain {
     /// The step of each job that was named last: lines of steps side by side are told apart.
     announced: HashMap<LegNo, usize>,
+    /// The steps that are inside a group, whose lines a reader has not asked for.
+    folded: HashSet<(LegNo, usize)>,
 }
 
 impl Plain {
     /// What to print, with `watch` having heard it already.
-    pub(super) fn lines(&mut self, progress: &Progress, watch: &Watch) -> String {
-        let mut lines = String::new();
+    pub(super) fn lines(&mut self, progress: &Progress, watch: &Watch, color: bool) -> String {
+        let mut lines = Lines { text: String::new(), watch, color };
         match progress {
             Progress::JobStarted { leg, .. } => {
                 self.announced.remove(leg);
-                add(&mut lines, watch, *leg, &format!("{QUIET}started{QUIET:#}"));
+                lines.add(*leg, &format!("{QUIET}started{QUIET:#}"));
             }
-            Progress::Line { leg, step, line } => {
-                self.announce(&mut lines, watch, *leg, *step);
-                let folded = watch.job(*leg).is_some_and(|job| job.is_folded(*step));
-                if !folded && !line.starts_with(b"##[endgroup]") {
-                    add(&mut lines, watch, *leg, &said(&String::from_utf8_lossy(line)));
-                }
+            Progress::Lines { leg, step, text } => {
+                self.announce(&mut lines, *leg, *step);
+                self.output(&mut lines, *leg, *step, text);
             }
             Progress::StepFinished { leg, step, end } if end.outcome != Conclusion::Skipped => {
-                self.announce(&mut lines, watch, *leg, *step);
+                self.announce(&mut lines, *leg, *step);
             }
             Progress::JobFinished { leg, conclusion } => {
                 let style = style(*conclusion);
-                add(&mut lines, watch, *leg, &format!("{style}{}{style:#}", conclusion.word()));
+                lines.add(*leg, &format!("{style}{}{style:#}", conclusion.word()));
             }
             Progress::StepStarted { .. }
             | Progress::StepRetried { .. }
@@ -57,22 +56,58 @@ impl Plain {
             | Progress::Expected { .. }
             | Progress::JobNotRun(_) => {}
         }
-        lines
+        lines.text
+    }
+
+    /// What a step printed. What it folds away is in the log.
+    fn output(&mut self, lines: &mut Lines<'_>, leg: LegNo, step: usize, text: &[u8]) {
+        let before = lines.before(leg);
+        lines.text.reserve(2 * text.len());
+        for line in String::from_utf8_lossy(text).lines() {
+            if line.starts_with("##[group]") {
+                self.folded.insert((leg, step));
+            } else if line.starts_with("##[endgroup]") {
+                self.folded.remove(&(leg, step));
+            } else if self.folded.is_empty() || !self.folded.contains(&(leg, step)) {
+                lines.text.push_str(&before);
+                lines.text.push_str(&said(line));
+                lines.text.push('\n');
+            }
+        }
     }
 
     /// The name of a step, once it is known that it was not skipped.
-    fn announce(&mut self, lines: &mut String, watch: &Watch, leg: LegNo, step: usize) {
+    fn announce(&mut self, lines: &mut Lines<'_>, leg: LegNo, step: usize) {
         if self.announced.insert(leg, step) != Some(step) {
-            let step = watch.job(leg).map_or("", |job| job.step(step));
+            let step = lines.watch.job(leg).map_or("", |job| job.step(step));
             if !step.is_empty() {
-                add(lines, watch, leg, &format!("{QUIET}▸{QUIET:#} {step}"));
+                lines.add(leg, &format!("{QUIET}▸{QUIET:#} {step}"));
             }
         }
     }
 }
 
-fn add(lines: &mut String, watch: &Watch, leg: LegNo, text: &str) {
-    let color = COLORS[leg as usize % COLORS.len()].on_default();
-    let name = watch.name(leg);
-    let _ = writeln!(lines, "{color}{name}{color:#} {QUIET}│{QUIET:#} {text}");
+/// Lines that are about to be printed.
+struct Lines<'w> {
+    text: String,
+    watch: &'w Watch,
+    color: bool,
+}
+
+impl Lines<'_> {
+    fn add(&mut self, leg: LegNo, text: &str) {
+        let before = self.before(leg);
+        let _ = writeln!(self.text, "{before}{text}");
+    }
+
+    /// What stands before a line of a job.
+    fn before(&self, leg: LegNo) -> String {
+        let name = self.watch.name(leg);
+        let color = COLORS[leg as usize % COLORS.len()].on_default();
+        if self.color {
+            format!("{color}{name}{color:#} {QUIET}│{QUIET:#} ")
+        } else {
+            format!("{name} │ ")
+        }
+    }
 }

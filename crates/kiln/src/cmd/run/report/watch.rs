@@ -72,8 +72,8 @@ impl Watch {
                 steps.retain(|_, step| !step.done);
                 steps.insert(*step, Step { name: one_line(name), ..Step::default() });
             }
-            Progress::Line { leg, step, line } => {
-                self.entry(*leg).steps.entry(*step).or_default().line(line);
+            Progress::Lines { leg, step, text } => {
+                self.entry(*leg).steps.entry(*step).or_default().lines(text);
             }
             Progress::StepFinished { leg, step, end } => {
                 let job = self.entry(*leg);
@@ -114,10 +114,6 @@ impl Watched {
         self.steps.get(&step).map_or("", |step| &step.name)
     }
 
-    pub(super) fn is_folded(&self, step: usize) -> bool {
-        self.steps.get(&step).is_some_and(|step| step.folded)
-    }
-
     fn fail(&mut self, step: usize, conclusion: Conclusion) {
         if self.failed.is_none() {
             let step = self.steps.entry(step).or_default();
@@ -137,6 +133,20 @@ impl Watched {
 }
 
 impl Step {
+    fn lines(&mut self, text: &[u8]) {
+        let text = text.strip_suffix(b"\n").unwrap_or(text);
+        // Without groups only the last lines can matter, and there may be very many.
+        let skipped = if text.windows(3).any(|three| three == b"##[") {
+            0
+        } else {
+            let breaks = text.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n');
+            breaks.map(|(at, _)| at + 1).nth(TAIL).unwrap_or(0)
+        };
+        for line in text[skipped..].split(|byte| *byte == b'\n') {
+            self.line(line);
+        }
+    }
+
     fn line(&mut self, line: &[u8]) {
         if line.starts_with(b"##[group]") {
             self.folded = true;

@@ -64,7 +64,7 @@ impl Live {
             Progress::StepFinished { .. }
             | Progress::StepRetried { .. }
             | Progress::Deployed { .. }
-            | Progress::Line { .. }
+            | Progress::Lines { .. }
             | Progress::Annotation { .. }
             | Progress::Summary { .. } => {}
         }
@@ -195,7 +195,11 @@ mod tests {
 
     fn attempt(conclusion: Conclusion) -> Vec<Progress> {
         let end = StepEnd { outcome: conclusion, conclusion };
-        let line = |text: &str| Progress::Line { leg: 1, step: 0, line: text.as_bytes().to_vec() };
+        let line = |text: &str| Progress::Lines {
+            leg: 1,
+            step: 0,
+            text: format!("{text}\n").into_bytes(),
+        };
         vec![
             Progress::JobStarted { leg: 1, name: "a".to_owned() },
             Progress::StepStarted { leg: 1, step: 0, name: "try".to_owned() },
