@@ -4,6 +4,7 @@ use anyhow::{Context as _, Result, bail};
 use kiln_core::plan::{Input, InputKind, Plan};
 use kiln_core::value::{Object, Value};
 use kiln_lang::expr::coerce::to_text;
+use kiln_runner::local::EventSource;
 
 use crate::events::Event;
 
@@ -15,6 +16,17 @@ pub(crate) fn of_payload(event: &Event) -> Vec<(String, String)> {
             .map(|(name, value)| (name.to_owned(), to_text(value).into_owned()))
             .collect(),
         _ => Vec::new(),
+    }
+}
+
+/// Makes the payload of a dispatch what workflows see: its inputs are texts, whatever their types.
+pub(crate) fn put_into_payload(event: &mut EventSource, inputs: &Object) {
+    if event.name == "workflow_dispatch" {
+        let texts: Object = inputs
+            .iter()
+            .map(|(name, value)| (name.to_owned(), Value::from(to_text(value).into_owned())))
+            .collect();
+        event.payload.insert("inputs", Value::object(texts));
     }
 }
 

@@ -192,6 +192,7 @@ fn prepare(
     let workflow = start.run.plan.root();
     let name = workflow.name.as_ref().unwrap_or(&workflow.path);
     let inputs = inputs::typed(&start.run.plan, &order.inputs)?;
+    inputs::put_into_payload(&mut order.event, &inputs);
     let secrets = given::secrets(args)?;
     let directory = run_directory()?;
     let served = Served::of(repository, directory.join("repository.git"));
