@@ -113,7 +113,8 @@ impl Voice {
         reporter.annotation(step, &annotation);
     }
 
-    fn add_matcher(&mut self, reporter: &dyn Reporter, step: usize, file: &str) {
+    /// Returns whether the file could be used.
+    fn add_matcher(&mut self, reporter: &dyn Reporter, step: usize, file: &str) -> bool {
         let path = self.workspace.join(file);
         let added = fs::read_to_string(&path)
             .map_err(|error| format!("cannot read the problem matcher `{file}`: {error}"))
@@ -121,8 +122,14 @@ impl Voice {
                 matcher::parse(text.as_bytes()).map_err(|error| format!("`{file}`: {error}"))
             });
         match added {
-            Ok(configs) => self.matchers.add(configs),
-            Err(message) => self.error(reporter, step, &message),
+            Ok(configs) => {
+                self.matchers.add(configs);
+                true
+            }
+            Err(message) => {
+                self.error(reporter, step, &message);
+                false
+            }
         }
     }
 
@@ -184,7 +191,8 @@ impl<'s, 'r> StepSink<'s, 'r> {
             }
             Command::AddMatcher(file) => {
                 let (reporter, step) = (self.output.reporter, self.step);
-                self.voice().add_matcher(reporter, step, &file);
+                let added = self.voice().add_matcher(reporter, step, &file);
+                self.said.failed |= !added;
             }
             Command::RemoveMatcher(which) => self.voice().remove_matcher(&which),
             Command::SetOutput { name, value } => self.said.outputs.push((name, value)),
