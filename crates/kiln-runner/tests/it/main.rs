@@ -10,4 +10,5 @@
 
 mod dummy;
 mod origin;
+mod fuzz;
 mod process;
