@@ -12,6 +12,7 @@ mod lint;
 mod pages;
 mod published;
 mod run;
+mod runnable;
 mod usage;
 mod view;
 
