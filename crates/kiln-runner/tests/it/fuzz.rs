@@ -105,8 +105,8 @@ fn check_file(text: &[u8]) {
 fn pairs_that_were_read_can_be_written_and_read_again() {
     check!().with_iterations(3_000).for_each(|bytes: &[u8]| {
         let mut kept = pairs(assemble(bytes, FILE).as_bytes()).pairs;
-        // A byte order mark before everything is no part of a name.
-        kept.retain(|(name, _)| !name.contains("<<") && !name.starts_with('\u{feff}'));
+        // These would begin something else in front of a delimiter, or of the whole file.
+        kept.retain(|(name, _)| !name.contains(['<', '\u{feff}']));
         let write = |(name, value): &(String, String)| {
             format!("{name}<<no-line-is-this\n{value}\nno-line-is-this\n")
         };
