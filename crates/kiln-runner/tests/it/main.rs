@@ -9,6 +9,6 @@
 )]
 
 mod dummy;
-mod origin;
 mod fuzz;
+mod origin;
 mod process;
