@@ -234,6 +234,7 @@ impl<'s, 'j> JobRun<'s, 'j> {
         StepEnv {
             task: self.shared.task,
             github: &self.shared.github,
+            own: frame.github(),
             env,
             steps: Value::object(frame.steps.clone()),
             inputs: frame.inputs.clone(),
@@ -301,6 +302,7 @@ impl<'s, 'j> JobRun<'s, 'j> {
 
     /// One step: its condition, its work, and what its failure means.
     fn one(&mut self, frame: &mut Frame, step: &Step) -> (StepEnd, Vec<(String, String)>) {
+        frame.step.clone_from(&step.id);
         match self.holds(frame, &step.condition.text) {
             Ok(true) => self.tries(frame, step),
             Ok(false) => (StepEnd::same(Conclusion::Skipped), Vec::new()),

@@ -208,5 +208,9 @@ fn judge(end: End, wall: Duration, silence: Option<Duration>) -> (Conclusion, Op
 /// A limit in words.
 fn span(limit: Duration) -> String {
     let seconds = limit.as_secs_f64();
-    if seconds < 120.0 { format!("{seconds:.0} s") } else { format!("{:.0} min", seconds / 60.0) }
+    match seconds {
+        ..2.0 => format!("{seconds:.1} s"),
+        ..120.0 => format!("{seconds:.0} s"),
+        _ => format!("{:.0} min", seconds / 60.0),
+    }
 }

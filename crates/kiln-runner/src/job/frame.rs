@@ -27,6 +27,8 @@ pub(super) struct Frame {
     pub(super) depth: usize,
     /// The ids of the steps that led here, each with a slash behind it.
     scope: String,
+    /// The id of the step under way.
+    pub(super) step: String,
 }
 
 #[derive(Debug, Clone)]
@@ -52,6 +54,7 @@ impl Frame {
             action: None,
             depth: 0,
             scope: String::new(),
+            step: String::new(),
         }
     }
 
@@ -65,12 +68,24 @@ impl Frame {
     ) -> Self {
         Self {
             scope: self.key(id) + "/",
+            step: id.to_owned(),
             inputs: Value::object(inputs),
             env,
             action: Some(place),
             depth: self.depth + 1,
             ..Self::of_job(Object::new())
         }
+    }
+
+    /// What changes in the `github` context from step to step.
+    pub(super) fn github(&self) -> Vec<(&'static str, String)> {
+        let mut own = vec![("action", self.step.clone())];
+        if let Some(place) = &self.action {
+            own.push(("action_path", place.path.to_string_lossy().into_owned()));
+            own.push(("action_repository", place.repository.clone()));
+            own.push(("action_ref", place.reference.clone()));
+        }
+        own
     }
 
     /// What tells a step from all others of the job.

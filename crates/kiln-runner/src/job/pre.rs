@@ -44,6 +44,7 @@ impl JobRun<'_, '_> {
         let mut inner = frame.clone();
         inner.env.clone_from(&action.env);
         inner.action = Some(action.place.clone());
+        action.step().clone_into(&mut inner.step);
         let done = self.node(&inner, &pre.script.path, action.node, &action.inputs, &[], None)?;
         action.state = done.said.state;
         self.posts.save(&action.key, &action.state);
