@@ -340,7 +340,7 @@ impl<'a> JobRun<'a> {
         drop(sink);
         let outcome = outcome.map_err(|error| error.to_string())?;
         let left = files.read();
-        files.remove();
+        files.remove(&left);
         let (mut conclusion, why) = judge(outcome.end, wall);
         if outcome.end == End::TimedOut && wall == left_to_job {
             conclusion = Conclusion::TimedOut;
