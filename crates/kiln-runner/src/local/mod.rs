@@ -43,40 +43,16 @@ pub struct Options {
     pub tool_cache: PathBuf,
 }
 
-/// Something that people watching a run want to know.
+/// Something that people watching a run want to know. `Lines` are whole, each with its line break.
 #[derive(Debug, Clone)]
 pub enum Progress {
-    JobStarted {
-        leg: LegNo,
-        name: String,
-    },
-    StepStarted {
-        leg: LegNo,
-        step: usize,
-        name: String,
-    },
-    /// Whole lines of the log, each with its line break.
-    Lines {
-        leg: LegNo,
-        text: Vec<u8>,
-    },
-    StepFinished {
-        leg: LegNo,
-        step: usize,
-        end: StepEnd,
-    },
-    Annotation {
-        leg: LegNo,
-        annotation: Annotation,
-    },
-    Summary {
-        leg: LegNo,
-        markdown: String,
-    },
-    JobFinished {
-        leg: LegNo,
-        conclusion: Conclusion,
-    },
+    JobStarted { leg: LegNo, name: String },
+    StepStarted { leg: LegNo, step: usize, name: String },
+    Lines { leg: LegNo, text: Vec<u8> },
+    StepFinished { leg: LegNo, step: usize, end: StepEnd },
+    Annotation { leg: LegNo, annotation: Annotation },
+    Summary { leg: LegNo, markdown: String },
+    JobFinished { leg: LegNo, conclusion: Conclusion },
 }
 
 /// How the jobs of a run ended, in the order of the workflow.
