@@ -120,9 +120,10 @@ struct Entry {
     changed: (i64, i64),
 }
 
-/// File systems keep time in steps of up to two seconds: what changed twice within one looks like what
-/// changed once.
-const CLOCK_STEP: Duration = Duration::from_millis(2500);
+/// File systems keep time in steps of a few milliseconds, and some in steps of up to two seconds: what
+/// changed twice within a step looks like what changed once.
+const FINE_STEP: Duration = Duration::from_millis(50);
+const COARSE_STEP: Duration = Duration::from_millis(2500);
 
 impl Copy {
     /// Whether all is still as it was made, after a job that began at `since` and has ended.
@@ -145,8 +146,9 @@ impl Entry {
         let (seconds, nanos) = self.changed;
         let changed = u64::try_from(seconds).ok().zip(u32::try_from(nanos).ok());
         let changed = changed.map(|(seconds, nanos)| Duration::new(seconds, nanos));
+        let step = if nanos == 0 { COARSE_STEP } else { FINE_STEP };
         let time = time.duration_since(SystemTime::UNIX_EPOCH).ok();
-        changed.zip(time).is_some_and(|(changed, time)| changed + CLOCK_STEP < time)
+        changed.zip(time).is_some_and(|(changed, time)| changed + step < time)
     }
 }
 
@@ -296,7 +298,7 @@ mod tests {
             "cd .. && rm -r work",
         ] {
             let copy = pristine.copy_to(&place).expect("it is copied");
-            for since in [SystemTime::UNIX_EPOCH, SystemTime::now() + 2 * CLOCK_STEP] {
+            for since in [SystemTime::UNIX_EPOCH, SystemTime::now() + 2 * COARSE_STEP] {
                 assert!(copy.is_untouched(&pristine, since), "before `{change}`");
             }
             let mut shell = std::process::Command::new("sh");

@@ -99,7 +99,7 @@ impl JobRun<'_, '_> {
         drop(sink);
         let end = end.map_err(|error| error.to_string())?;
         let left = files.read();
-        files.remove();
+        files.remove(&left);
         self.timed_out = matches!(end, End::TimedOut | End::Silent);
         let (mut conclusion, why) = judge(end, wall, self.shared.host.silence);
         if end == End::TimedOut && wall == left_to_job {

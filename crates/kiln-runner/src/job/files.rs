@@ -56,13 +56,12 @@ impl CommandFiles {
         }
     }
 
-    /// Empty files may stay: an earlier job in the same place made them, and a later one takes them.
-    pub(super) fn remove(&self) {
-        for path in self.all() {
-            if !is_empty(path) {
-                // The whole folder goes with the run; what cannot be removed now goes then.
-                let _ = fs::remove_file(path);
-            }
+    /// Removes what was written. Empty files stay: a later job in the same place takes them.
+    pub(super) fn remove(&self, left: &Left) {
+        let contents = [&left.env, &left.output, &left.path, &left.state, &left.summary];
+        for (path, _) in self.all().iter().zip(contents).filter(|(_, bytes)| !bytes.is_empty()) {
+            // The whole folder goes with the run; what cannot be removed now goes then.
+            let _ = fs::remove_file(path);
         }
     }
 }
@@ -144,12 +143,12 @@ mod tests {
             }
             spoil(&files.env, &elsewhere).expect("the step may do that");
             let left = files.read();
+            files.remove(&left);
             assert_eq!(
                 left.env,
                 if case == 1 { b"A=1".to_vec() } else { Vec::new() },
                 "case {case}"
             );
-            files.remove();
             assert!(files.output.exists(), "an empty file waits for the next job");
         }
     }

@@ -56,7 +56,7 @@ pub struct Options {
     pub log_limit: u64,
 }
 
-/// Something that people watching a run want to know.
+/// Something that people watching a run want to know. `Lines` are whole, each with its line break.
 #[derive(Debug, Clone)]
 pub enum Progress {
     /// How many jobs the run has, as far as is known by now.
@@ -221,6 +221,7 @@ impl<'t> LocalRun<'t> {
                 options: &options,
                 progress,
                 expected: 0,
+                counted: Timestamp::default(),
                 recorded: Timestamp::default(),
                 record_due: None,
                 unrecorded: None,
@@ -248,8 +249,9 @@ struct World<'w> {
     control: &'w Control,
     options: &'w Options,
     progress: &'w (dyn Fn(Progress) + Sync),
-    /// The number of jobs that was told last.
+    /// The number of jobs that was told last, and when it was counted.
     expected: usize,
+    counted: Timestamp,
     /// When the run was last written down, when it must be again, and what went wrong with it.
     recorded: Timestamp,
     record_due: Option<Timestamp>,
@@ -314,6 +316,13 @@ impl World<'_> {
     }
 
     fn tell_expected(&mut self) {
+        // Counting a large run again after each of its jobs would be felt.
+        const LARGE: usize = 1_000;
+        const PAUSE: Duration = Duration::from_millis(200);
+        if self.hood.nodes.len() + self.hood.legs.len() > LARGE && now() < self.counted + PAUSE {
+            return;
+        }
+        self.counted = now();
         let jobs = expected::jobs(&self.hood);
         if jobs != self.expected {
             self.expected = jobs;
