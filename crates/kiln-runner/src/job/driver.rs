@@ -97,10 +97,10 @@ pub(super) struct Shared<'j> {
 
 impl<'j> Shared<'j> {
     fn new(task: &'j Task, host: &'j Host, reporter: &'j dyn Reporter, tree: &'j Tree) -> Self {
-        let output = Output::new(reporter, &task.places.workspace);
-        for secret in task.secrets.iter().map(|(_, secret)| secret).chain(&task.masks) {
-            output.hide(secret);
-        }
+        let mut masker = task.masker.clone();
+        // What is too short to be masked is too short to be a secret.
+        let _ = masker.add_all(task.secrets.iter().map(|(_, secret)| secret.as_str()));
+        let output = Output::new(reporter, &task.places.workspace, masker);
         Self {
             task,
             host,

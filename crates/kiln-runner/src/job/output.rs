@@ -37,23 +37,14 @@ pub(super) struct Said {
 }
 
 impl<'r> Output<'r> {
-    pub(super) fn new(reporter: &'r dyn Reporter, workspace: &Path) -> Self {
-        let voice = Voice {
-            masker: Masker::default(),
-            matchers: Matchers::default(),
-            workspace: workspace.to_owned(),
-        };
+    pub(super) fn new(reporter: &'r dyn Reporter, workspace: &Path, masker: Masker) -> Self {
+        let voice =
+            Voice { masker, matchers: Matchers::default(), workspace: workspace.to_owned() };
         Self { reporter, voice: Mutex::new(voice) }
     }
 
     fn voice(&self) -> MutexGuard<'_, Voice> {
         self.voice.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Hides a secret from here on.
-    pub(super) fn hide(&self, secret: &str) {
-        // What is too short to be masked is too short to be a secret.
-        let _ = self.voice().masker.add(secret);
     }
 
     pub(super) fn mask(&self, text: &str) -> String {

@@ -9,6 +9,7 @@ use kiln_core::value::Object;
 
 use super::annotations::Annotation;
 use super::deployment::Deployment;
+use super::mask::Masker;
 
 /// One leg of a job, ready to run.
 #[derive(Debug, Clone)]
@@ -23,8 +24,8 @@ pub struct Task {
     pub environment: Option<String>,
     /// What the `secrets` context holds: a called workflow sees only what its caller hands on.
     pub secrets: Vec<(String, String)>,
-    /// Further values that must never be shown: the secrets of the run that this job does not see.
-    pub masks: Vec<String>,
+    /// What must never be shown: all secrets of the run, also those that this job does not see.
+    pub masker: Masker,
     pub places: Places,
 }
 

@@ -9,6 +9,7 @@ use std::thread::Scope;
 use kiln_core::plan::{JobIndex, WorkflowIndex};
 use kiln_core::run::{Conclusion, LegNo};
 
+use crate::job::mask::Masker;
 use crate::job::{self, Contexts, Report, Task};
 use crate::origin::TOKEN_SECRET;
 use crate::process::{Control, Tree};
@@ -42,6 +43,8 @@ pub(super) struct Pool<'p> {
     control: &'p Control,
     tree: &'p Tree,
     progress: &'p (dyn Fn(Progress) + Sync),
+    /// Knows all secrets of the run; made once, since that takes longer than many a job.
+    masker: Masker,
     shared: Mutex<Shared>,
     changed: Condvar,
     /// How many rooms were made.
@@ -68,7 +71,11 @@ impl<'p> Pool<'p> {
     ) -> Self {
         let shared = Mutex::new(Shared { idle: options.jobs.max(1), ..Shared::default() });
         let (changed, rooms) = (Condvar::new(), AtomicUsize::new(0));
-        Self { options, control, tree, progress, shared, changed, rooms }
+        let secrets = options.secrets.iter().map(|(_, secret)| secret.as_str());
+        let mut masker = Masker::default();
+        // What is too short to be masked is too short to be a secret.
+        let _ = masker.add_all(secrets.chain([options.host.origin.token()]));
+        Self { options, control, tree, progress, masker, shared, changed, rooms }
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
@@ -191,7 +198,7 @@ impl<'p> Pool<'p> {
             contexts,
             environment: queued.environment?,
             secrets: with_token(queued.secrets?, options.host.origin.token()),
-            masks: options.secrets.iter().map(|(_, secret)| secret.clone()).collect(),
+            masker: self.masker.clone(),
             places: room.places.clone(),
         };
         let log = log_path(&options.directory, leg);

@@ -9,6 +9,7 @@ use kiln_lang::source::SourceMap;
 use kiln_runner::action::{Nodes, Resolver};
 use kiln_runner::backend::Dummy;
 use kiln_runner::git::Repository;
+use kiln_runner::job::mask::Masker;
 use kiln_runner::job::{Annotation, Contexts, Host, Places, Report, Reporter, StepEnd, Task, run};
 use kiln_runner::origin::{Origin, Served};
 use kiln_runner::process::{Control, Tree};
@@ -60,7 +61,7 @@ fn dummy(steps: &str, control: &Control) -> (Report, Vec<String>) {
         contexts: Contexts::default(),
         environment: None,
         secrets: vec![("KEY".to_owned(), "hush-hush".to_owned())],
-        masks: Vec::new(),
+        masker: Masker::default(),
         places: Places {
             workspace: place("work"),
             temp: place("temp"),

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use kiln_core::run::{Conclusion, LegNo};
 use kiln_runner::job::Annotation;
 use kiln_runner::local::Progress;
+use memchr::{memmem, memrchr_iter};
 
 use super::text::is_bad;
 use crate::output::one_line;
@@ -136,11 +137,10 @@ impl Step {
     fn lines(&mut self, text: &[u8]) {
         let text = text.strip_suffix(b"\n").unwrap_or(text);
         // Without groups only the last lines can matter, and there may be very many.
-        let skipped = if text.windows(3).any(|three| three == b"##[") {
+        let skipped = if memmem::find(text, b"##[").is_some() {
             0
         } else {
-            let breaks = text.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n');
-            breaks.map(|(at, _)| at + 1).nth(TAIL).unwrap_or(0)
+            memrchr_iter(b'\n', text).nth(TAIL).map_or(0, |at| at + 1)
         };
         for line in text[skipped..].split(|byte| *byte == b'\n') {
             self.line(line);
