@@ -108,6 +108,9 @@ impl Repository {
 
     /// What is checked out.
     pub fn head(&self) -> Result<Head, GitError> {
+        if let Some(head) = written_head(&self.root.join(".git")) {
+            return Ok(head);
+        }
         let output = self.ask(&["rev-parse", "HEAD^{commit}", "--symbolic-full-name", "HEAD"])?;
         let (commit, name) = output.split_once('\n').unwrap_or((&output, ""));
         let reference = Some(name.to_owned()).filter(|name| name.starts_with("refs/"));
@@ -140,6 +143,30 @@ impl Repository {
     }
 }
 
+/// What is checked out in a plain repository, whose files say so in the oldest way. Asking git costs as
+/// much time as a short step; whatever is not plain is left to it.
+fn written_head(directory: &Path) -> Option<Head> {
+    let is_commit = |text: &&str| {
+        matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    let head = std::fs::read_to_string(directory.join("HEAD")).ok()?;
+    let head = head.trim_end();
+    let Some(name) = head.strip_prefix("ref: ") else {
+        return is_commit(&head).then(|| Head { commit: head.to_owned(), reference: None });
+    };
+    let written = std::fs::read_to_string(directory.join(name));
+    let commit = match &written {
+        Ok(commit) => Some(commit.trim_end()).filter(is_commit)?.to_owned(),
+        Err(_) => {
+            let packed = std::fs::read_to_string(directory.join("packed-refs")).ok()?;
+            let mut lines = packed.lines().filter_map(|line| line.split_once(' '));
+            let (commit, _) = lines.find(|(commit, known)| *known == name && is_commit(commit))?;
+            commit.to_owned()
+        }
+    };
+    Some(Head { commit, reference: Some(name.to_owned()) })
+}
+
 /// Variables by which git is bound to one repository. A hook of git sets them, and whoever runs Kiln
 /// in a hook does not mean that repository everywhere.
 pub const BINDING_VARIABLES: [&str; 7] = [
@@ -157,4 +184,35 @@ pub const BINDING_VARIABLES: [&str; 7] = [
 pub(crate) fn environment() -> Vec<(OsString, OsString)> {
     let is_binding = |name: &OsString| BINDING_VARIABLES.iter().any(|binding| name == binding);
     std::env::vars_os().filter(|(name, _)| !is_binding(name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_about_the_head_is_what_git_says() {
+        let directory = tempfile::tempdir().expect("the system has a directory for such files");
+        let git = Repository::at(directory.path());
+        let ask = |words: &[&str]| git.ask(words).expect("git works");
+        ask(&["init", "-q", "-b", "main"]);
+        let plain = |git: &Repository| written_head(&git.root.join(".git"));
+        assert!(plain(&git).is_none() && git.head().is_err(), "there is no commit yet");
+        let author = ["-c", "user.name=a", "-c", "user.email=a@localhost"];
+        ask(&[&author[..], &["commit", "-q", "--allow-empty", "-m", "x"]].concat());
+        for change in [
+            &["pack-refs", "--all"][..],
+            &["checkout", "-q", "-b", "a/b"],
+            &["checkout", "-q", "--detach"],
+        ] {
+            let head = plain(&git).expect("it is plain");
+            assert_eq!(head.commit, ask(&["rev-parse", "HEAD"]));
+            assert_eq!(
+                head.reference.as_deref().unwrap_or("HEAD"),
+                ask(&["rev-parse", "--symbolic-full-name", "HEAD"])
+            );
+            ask(change);
+        }
+        assert_eq!(plain(&git).expect("it is plain").reference, None);
+    }
 }

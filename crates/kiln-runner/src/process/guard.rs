@@ -45,10 +45,16 @@ impl Guard {
 
     /// Lets the guard go: the tree has ended. Without this call the guard sweeps when the value is
     /// dropped.
-    pub fn finish(mut self) -> io::Result<()> {
-        if let Some(mut pipe) = self.process.stdin.take() {
-            pipe.write_all(ALL_WELL)?;
+    pub fn dismiss(&mut self) -> io::Result<()> {
+        match self.process.stdin.take() {
+            Some(mut pipe) => pipe.write_all(ALL_WELL),
+            None => Ok(()),
         }
+    }
+
+    /// Lets the guard go and waits until it is gone.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.dismiss()?;
         orphans::wait_for_guard(self.process)
     }
 }

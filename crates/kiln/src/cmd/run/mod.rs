@@ -163,17 +163,24 @@ fn one(
         return super::plan::show(&plan, &compiled.triggers, &event, false, console);
     }
     let start = start(plan, earlier.as_ref(), &head.commit, console)?;
+    let manner = Manner::choose(args.json, args.progress)?;
+    process::become_subreaper().context("cannot look after the children of steps")?;
+    let tree = Tree::new(outer_tree().as_deref())?;
+    // It gets ready while git writes out the files, and goes while they are removed.
+    let program = std::env::current_exe().context("cannot find this program")?;
+    let mut guard = Guard::start(&program, &tree)?;
     let options = prepare(args, order, &repository, head, start)?;
     let directory = options.directory.clone();
     batch.add(&state_directory()?, &root, &directory)?;
-    let manner = Manner::choose(args.json, args.progress)?;
-    let summary = execute(options, manner, console)?;
+    let summary = execute(options, &tree, manner, console)?;
+    guard.dismiss()?;
     if let Some(why) = &summary.unrecorded {
         console.note_line(&format!("`--from-failed` cannot go on from this run: {why}"));
     }
     for used_up in ["files", "jobs", "repository.git"] {
         let _ = std::fs::remove_dir_all(directory.join(used_up));
     }
+    guard.finish()?;
     Ok(match summary.conclusion {
         Conclusion::Success | Conclusion::Skipped => Outcome::Clean,
         Conclusion::Cancelled => Outcome::Cancelled,
@@ -245,12 +252,14 @@ fn start(
 }
 
 /// Runs with signals wired to cancel: the first asks, the second forces.
-fn execute(options: Options, manner: Manner, console: &mut Console) -> Result<Summary> {
-    process::become_subreaper().context("cannot look after the children of steps")?;
-    let tree = Tree::new(outer_tree().as_deref())?;
-    let guard = Guard::start(&std::env::current_exe().context("cannot find this program")?, &tree)?;
+fn execute(
+    options: Options,
+    tree: &Tree,
+    manner: Manner,
+    console: &mut Console,
+) -> Result<Summary> {
     let directory = options.directory.clone();
-    let run = LocalRun::new(options, &tree);
+    let run = LocalRun::new(options, tree);
     let canceller = run.canceller();
     let mut signals =
         Signals::new([SIGINT, SIGTERM, SIGCONT]).context("cannot listen to signals")?;
@@ -276,7 +285,6 @@ fn execute(options: Options, manner: Manner, console: &mut Console) -> Result<Su
         });
         run.run(&|progress| screen.show(&progress))
     });
-    guard.finish()?;
     let summary = summary?;
     screen.finish(&summary, &directory)?;
     Ok(summary)
