@@ -30,8 +30,14 @@ pub(crate) fn put_into_payload(event: &mut EventSource, inputs: &Object) {
     }
 }
 
-/// The inputs of a dispatched workflow, of their declared types.
-pub(crate) fn typed(plan: &Plan, given: &[(String, String)]) -> Result<Object> {
+/// The inputs of a workflow, of their declared types. Only a dispatch has any.
+pub(crate) fn typed(plan: &Plan, event: &str, given: &[(String, String)]) -> Result<Object> {
+    if event != "workflow_dispatch" {
+        if let Some((name, _)) = given.first() {
+            bail!("`{event}` has no input `{name}`; inputs come with `--event workflow_dispatch`");
+        }
+        return Ok(Object::new());
+    }
     let declared = &plan.root().dispatch_inputs;
     for (name, _) in given {
         if !declared.iter().any(|input| input.name.eq_ignore_ascii_case(name)) {

@@ -50,9 +50,7 @@ impl Change<'_> {
         let culprit = node.needs.iter().filter_map(|need| self.hood.need(*need));
         let culprit = culprit.filter(|need| need.conclusion != Conclusion::Success);
         match culprit.max_by_key(|need| need.conclusion) {
-            Some(need)
-                if self.hood.job_of(number).condition == crate::plan::Condition::default() =>
-            {
+            Some(need) if self.hood.job_of(number).condition.wants_success() => {
                 format!("it needs `{}`, which {}", need.id, was(need.conclusion))
             }
             _ => "its condition is false".to_owned(),

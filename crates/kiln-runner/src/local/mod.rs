@@ -137,9 +137,11 @@ pub struct JobSummary {
 impl JobSummary {
     /// What there is to say about it besides how it ended.
     pub fn remark(&self) -> Option<String> {
+        let verb =
+            if self.conclusion == Conclusion::Success { "deployed to" } else { "environment" };
         let deployed = self.deployment.as_ref().map(|deployment| match &deployment.url {
-            Some(url) => format!("deployed to {} ({url})", deployment.environment),
-            None => format!("deployed to {}", deployment.environment),
+            Some(url) => format!("{verb} {} ({url})", deployment.environment),
+            None => format!("{verb} {}", deployment.environment),
         });
         let taken_over = self.taken_over.then(|| "taken over from an earlier run".to_owned());
         let parts: Vec<String> =

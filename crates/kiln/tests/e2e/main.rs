@@ -4,6 +4,8 @@
 mod actions;
 mod beside;
 mod called_secrets;
+mod cancel;
+mod choose;
 mod eval;
 mod from_failed;
 mod language;

@@ -33,9 +33,17 @@ pub(super) fn secrets(args: &RunArgs) -> Result<Vec<(String, String)>> {
     if let Some(file) = &args.secret_file {
         let text =
             read::file(file).map_err(|error| anyhow!("`{}`: {}", file.display(), error.message))?;
-        let lines =
-            text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-        secrets.extend(pairs(&lines.map(str::to_owned).collect::<Vec<_>>())?);
+        for (number, line) in (1..).zip(text.lines().map(str::trim)) {
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            // What stands there may be half of a secret, so it is not repeated.
+            let Some((name, value)) = line.split_once('=').filter(|(name, _)| !name.is_empty())
+            else {
+                bail!("{}:{number}: expected `NAME=VALUE`", file.display());
+            };
+            secrets.push((name.to_owned(), value.to_owned()));
+        }
     }
     for given in &args.secret {
         match given.split_once('=') {

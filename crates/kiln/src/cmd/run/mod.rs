@@ -52,12 +52,22 @@ pub(crate) fn run(args: &RunArgs, console: &mut Console) -> Result<Outcome> {
     let Some(chosen) = chosen else { return Ok(Outcome::Trouble) };
     let mut outcome = Outcome::Clean;
     let mut batch = Batch::default();
+    let several = chosen.len() > 1 && !args.json && !args.dry_run;
+    let mut verdicts = String::new();
     for chosen in chosen {
+        let name = chosen.compiled.plan.root().path.clone();
+        if several {
+            console.print(&report::heading(&name))?;
+        }
         let ended = one(args, chosen, &mut batch, console)?;
+        verdicts.push_str(&report::verdict(&name, ended));
         outcome = worse(outcome, ended);
         if ended == Outcome::Cancelled {
             break;
         }
+    }
+    if several {
+        console.print(&verdicts)?;
     }
     Ok(outcome)
 }
@@ -67,24 +77,31 @@ fn chosen(args: &RunArgs, console: &mut Console) -> Result<Option<Vec<Chosen>>> 
     super::plan::known_event(&args.event)?;
     let event = event(args)?;
     let workflows = select::workflows(&args.workflow)?;
-    let mut chosen = Vec::new();
+    let (mut chosen, mut skipped) = (Vec::new(), Vec::new());
     for path in &workflows {
         let Some(compiled) = compiled::compile(path, console)? else { return Ok(None) };
+        let note = |reason: &str| format!("`{}`: {reason}", path.display());
         match compiled.triggers.decide(&event) {
-            Decision::Run(_) => {
+            Decision::Run(reason) => {
+                if reason.contains("(assuming") && !args.dry_run {
+                    console.note_line(&note(&reason));
+                }
                 let order = order(args, &event, path)?;
                 chosen.push(Chosen { path: path.clone(), compiled, order, earlier: None });
             }
-            Decision::Skip(reason) if workflows.len() == 1 => {
-                console.note_line(&format!("`{}` does not run: {reason}", path.display()));
-            }
-            Decision::Skip(_) => {}
+            Decision::Skip(reason) => skipped.push(note(&format!("does not run: {reason}"))),
         }
     }
-    if chosen.is_empty() && workflows.len() > 1 {
-        console.note_line(&format!("no workflow listens to `{}`", event.name));
+    if chosen.is_empty() {
+        for line in &skipped {
+            console.note_line(line);
+        }
+        if args.event == "push" {
+            console
+                .note_line("other events: `--event workflow_dispatch`, `--event pull_request`, …");
+        }
     }
-    Ok(Some(chosen))
+    Ok(Some(select::fitting(chosen)?))
 }
 
 /// The workflows that failed last time, as they were asked for then.
@@ -102,7 +119,7 @@ fn again(args: &RunArgs, console: &mut Console) -> Result<Option<Vec<Chosen>>> {
         replace(&mut order.vars, pairs(&args.var)?);
         chosen.push(Chosen { path, compiled, order, earlier: Some(record) });
     }
-    Ok(Some(chosen))
+    Ok(Some(select::fitting(chosen)?))
 }
 
 /// What is typed now counts more than what was typed then.
@@ -118,7 +135,14 @@ fn worse(left: Outcome, right: Outcome) -> Outcome {
 fn event(args: &RunArgs) -> Result<Event> {
     let payload =
         args.event_file.as_deref().map(read::json_object).transpose()?.unwrap_or_default();
-    let reference = payload.get("ref").and_then(Value::as_str).map(str::to_owned);
+    let told = payload.get("ref").and_then(Value::as_str).map(str::to_owned);
+    // A push is one to the branch that is checked out.
+    let reference = match told {
+        None if args.event == "push" => {
+            Repository::at(find::home()?).head().ok().and_then(|head| head.reference)
+        }
+        told => told,
+    };
     Ok(Event { name: args.event.clone(), payload, reference, changed: None })
 }
 
@@ -150,14 +174,8 @@ fn one(
     let Chosen { path, compiled, order, earlier } = chosen;
     let root = find::Target::of(&path)?.root;
     let repository = Repository::at(&root);
-    let head = repository.head().map_err(|_| {
-        anyhow!(
-            "`{}` is not a git repository with a commit; `kiln run` runs a commit",
-            root.display()
-        )
-    })?;
-    let plan = select::jobs(compiled.plan, order.job.as_deref())?;
-    let plan = select::matrix(plan, &order.matrix)?;
+    let head = repository.head().map_err(|_| no_commit(&root))?;
+    let plan = compiled.plan;
     if args.dry_run {
         let event = event(args)?;
         return super::plan::show(&plan, &compiled.triggers, &event, false, console);
@@ -171,6 +189,10 @@ fn one(
     let mut guard = Guard::start(&program, &tree)?;
     let options = prepare(args, order, &repository, head, start)?;
     let directory = options.directory.clone();
+    if args.json {
+        let workflow = options.start.run.plan.root();
+        console.print_raw(&report::started(workflow))?;
+    }
     batch.add(&state_directory()?, &root, &directory)?;
     let summary = execute(options, &tree, manner, console)?;
     guard.dismiss()?;
@@ -188,6 +210,20 @@ fn one(
     })
 }
 
+/// `kiln run` runs a commit, so there must be one.
+fn no_commit(root: &Path) -> anyhow::Error {
+    let place = root.display();
+    if root.ancestors().any(|above| above.join(".git").exists()) {
+        anyhow!(
+            "`{place}` has no commit yet, and `kiln run` runs a commit: `git add -A && git commit`"
+        )
+    } else {
+        anyhow!(
+            "`{place}` is not in a git repository, and `kiln run` runs a commit: `git init && git add -A && git commit`"
+        )
+    }
+}
+
 /// All that a run needs: its files, its contexts, its place.
 fn prepare(
     args: &RunArgs,
@@ -198,7 +234,7 @@ fn prepare(
 ) -> Result<Options> {
     let workflow = start.run.plan.root();
     let name = workflow.name.as_ref().unwrap_or(&workflow.path);
-    let inputs = inputs::typed(&start.run.plan, &order.inputs)?;
+    let inputs = inputs::typed(&start.run.plan, &order.event.name, &order.inputs)?;
     inputs::put_into_payload(&mut order.event, &inputs);
     let secrets = given::secrets(args)?;
     let directory = run_directory()?;

@@ -59,14 +59,13 @@ impl Outcome {
                     errors: Vec::new(),
                 };
                 reader.open.insert((job, event["step"].as_u64()), self.steps.len());
-                reader.current.insert(job, self.steps.len());
                 self.steps.push(step);
             }
             "step_finished" => {
                 let step = reader.open[&(job, event["step"].as_u64())];
                 self.steps[step].conclusion = text("conclusion");
             }
-            "line" => self.line(job, text("text"), reader),
+            "line" => self.line((job, event["step"].as_u64()), text("text"), reader),
             "annotation" => self.annotations.push(annotation(event)),
             "summary" => self.summaries.push(text("markdown")),
             "run_finished" => {
@@ -77,18 +76,17 @@ impl Outcome {
         }
     }
 
-    fn line(&mut self, job: u64, text: String, reader: &mut Reader) {
+    fn line(&mut self, step: (u64, Option<u64>), text: String, reader: &mut Reader) {
         if text.starts_with("##[group]Run ") {
-            reader.announcing.insert(job);
+            reader.announcing.insert(step);
         }
-        if reader.announcing.contains(&job) {
+        if reader.announcing.contains(&step) {
             if text == "##[endgroup]" {
-                reader.announcing.remove(&job);
+                reader.announcing.remove(&step);
             }
             return;
         }
-        if let (Some(error), Some(step)) =
-            (text.strip_prefix("##[error]"), reader.current.get(&job))
+        if let (Some(error), Some(step)) = (text.strip_prefix("##[error]"), reader.open.get(&step))
         {
             self.steps[*step].errors.push(error.to_owned());
         }
@@ -118,8 +116,7 @@ impl Outcome {
 struct Reader {
     names: BTreeMap<u64, String>,
     open: BTreeMap<(u64, Option<u64>), usize>,
-    current: BTreeMap<u64, usize>,
-    announcing: BTreeSet<u64>,
+    announcing: BTreeSet<(u64, Option<u64>)>,
 }
 
 /// `severity|file|line|column|title|message`, with `-` for what is not there.

@@ -15,13 +15,41 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use anyhow::Result;
+use kiln_core::plan::Workflow;
+use kiln_core::run::Conclusion;
 use kiln_runner::local::{Progress, Summary};
 
+use crate::Outcome;
 use crate::output::Console;
 use ending::Ending;
 use live::Live;
 use plain::Plain;
+use text::{QUIET, mark, style};
 use watch::Watch;
+
+/// What stands before the runs of several workflows.
+pub(super) fn heading(workflow: &str) -> String {
+    format!("\n{QUIET}──{QUIET:#} {workflow}\n")
+}
+
+/// The first event of a run, for programs.
+pub(super) fn started(workflow: &Workflow) -> String {
+    let event = serde_json::json!({
+        "event": "run_started", "workflow": workflow.path, "name": workflow.name,
+    });
+    format!("{event}\n")
+}
+
+/// How one of several workflows ended.
+pub(super) fn verdict(workflow: &str, outcome: Outcome) -> String {
+    let conclusion = match outcome {
+        Outcome::Clean => Conclusion::Success,
+        Outcome::Cancelled => Conclusion::Cancelled,
+        Outcome::Errors | Outcome::Trouble => Conclusion::Failure,
+    };
+    let (style, sign) = (style(conclusion), mark(conclusion));
+    format!("{style}{sign} {}{style:#} {workflow}\n", conclusion.word())
+}
 
 /// How a run is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -23,7 +23,7 @@ const COLORS: [AnsiColor; 6] = [
 pub(super) struct Plain {
     /// The step of each job that was named last: lines of steps side by side are told apart.
     announced: HashMap<LegNo, usize>,
-    /// The steps that are inside a group, whose lines a reader has not asked for.
+    /// The steps whose script is being shown.
     folded: HashSet<(LegNo, usize)>,
 }
 
@@ -59,16 +59,18 @@ impl Plain {
         lines.text
     }
 
-    /// What a step printed. What it folds away is in the log.
+    /// What a step printed, groups unfolded.
     fn output(&mut self, lines: &mut Lines<'_>, leg: LegNo, step: usize, text: &[u8]) {
         let before = lines.before(leg);
         lines.text.reserve(2 * text.len());
         for line in String::from_utf8_lossy(text).lines() {
-            if line.starts_with("##[group]") {
+            // What the runner is about to run is shown by the name of the step.
+            if line.starts_with("##[group]Run ") {
                 self.folded.insert((leg, step));
             } else if line.starts_with("##[endgroup]") {
                 self.folded.remove(&(leg, step));
             } else if self.folded.is_empty() || !self.folded.contains(&(leg, step)) {
+                let line = line.strip_prefix("##[group]").unwrap_or(line);
                 lines.text.push_str(&before);
                 lines.text.push_str(&said(line));
                 lines.text.push('\n');
