@@ -49,8 +49,9 @@ impl JobRun<'_, '_> {
             ActionRuns::Composite(steps) => {
                 let inputs =
                     inputs.into_iter().map(|(name, value)| (name, Value::from(value))).collect();
-                let inner = frame.of_action(id, inputs, env, place);
-                self.composite(inner, &loaded.action, steps)
+                let mut inner = frame.of_action(id, inputs, env, place);
+                inner.despite_cancel = self.despite_cancel;
+                self.within(timeout, |this| this.composite(inner, &loaded.action, steps))
             }
             ActionRuns::JavaScript { node, main, post, .. } => {
                 let key = frame.key(id);

@@ -135,6 +135,8 @@ impl JobRun<'_, '_> {
         self.output().step_started(self.step, name);
         let (end, outputs) = if self.control.is_cancelled() {
             (StepEnd::same(Conclusion::Cancelled), Vec::new())
+        } else if self.is_over() {
+            (StepEnd::same(Conclusion::TimedOut), Vec::new())
         } else {
             self.tries(frame, step)
         };

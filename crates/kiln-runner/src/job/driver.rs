@@ -72,7 +72,7 @@ pub fn run(
             }
         }
         run.posts(&mut frame);
-        let outputs = run.outputs(&frame);
+        let outputs = run.outputs(&mut frame);
         let deployment = run.deployment(&mut frame);
         Report { conclusion: frame.status, outputs, deployment }
     })
@@ -133,6 +133,8 @@ pub(super) struct JobRun<'s, 'j> {
     numbered: usize,
     /// Whether a time limit ended the last process.
     pub(super) timed_out: bool,
+    /// When the composite actions under way must be over.
+    pub(super) until: Option<Instant>,
     /// Whether the step under way was started although the job had been cancelled.
     pub(super) despite_cancel: bool,
 }
@@ -158,6 +160,7 @@ impl<'s, 'j> JobRun<'s, 'j> {
             step: 0,
             numbered: 0,
             timed_out: false,
+            until: None,
             despite_cancel: false,
         }
     }
@@ -168,6 +171,7 @@ impl<'s, 'j> JobRun<'s, 'j> {
             env: self.env.clone(),
             path: self.path.clone(),
             posts: self.posts.fork(),
+            until: self.until,
             step,
             ..Self::new(self.shared, self.scope, control)
         }
@@ -230,7 +234,8 @@ impl<'s, 'j> JobRun<'s, 'j> {
         env.extend(
             frame.env.iter().chain(step_env).map(|(name, value)| (name.clone(), value.clone())),
         );
-        let cancelled = self.control.is_cancelled();
+        // Inside an action that runs despite a cancel, the state of the action counts.
+        let cancelled = self.control.is_cancelled() && !frame.despite_cancel;
         StepEnv {
             task: self.shared.task,
             github: &self.shared.github,
@@ -303,6 +308,9 @@ impl<'s, 'j> JobRun<'s, 'j> {
     /// One step: its condition, its work, and what its failure means.
     fn one(&mut self, frame: &mut Frame, step: &Step) -> (StepEnd, Vec<(String, String)>) {
         frame.step.clone_from(&step.id);
+        if self.is_over() {
+            frame.worsen(Conclusion::TimedOut);
+        }
         match self.holds(frame, &step.condition.text) {
             Ok(true) => self.tries(frame, step),
             Ok(false) => (StepEnd::same(Conclusion::Skipped), Vec::new()),
@@ -359,7 +367,7 @@ impl<'s, 'j> JobRun<'s, 'j> {
     }
 
     /// The outputs of the job. One that holds a secret is dropped, as on GitHub.
-    fn outputs(&mut self, frame: &Frame) -> Vec<(String, String)> {
+    fn outputs(&mut self, frame: &mut Frame) -> Vec<(String, String)> {
         let Some(steps) = self.shared.task.steps() else { return Vec::new() };
         let mut outputs = Vec::new();
         for (name, template) in &steps.outputs {
@@ -372,7 +380,10 @@ impl<'s, 'j> JobRun<'s, 'j> {
                     );
                 }
                 Ok(value) => outputs.push((name.clone(), value)),
-                Err(message) => self.output().error(self.step, &message),
+                Err(message) => {
+                    self.output().error(self.step, &format!("the output `{name}`: {message}"));
+                    frame.worsen(Conclusion::Failure);
+                }
             }
         }
         outputs

@@ -51,13 +51,45 @@ impl JobRun<'_, '_> {
         layers.environment()
     }
 
-    /// What is left of the job's time. Once it is over, steps with `always()` have five minutes.
+    /// What is left of the job's time. Once it is over, steps with `always()` have five minutes in all.
     #[expect(clippy::disallowed_methods, reason = "a time limit needs the clock")]
-    fn time_left(&self) -> Duration {
+    pub(super) fn time_left(&self) -> Duration {
         const CLEAN_UP: Duration = Duration::from_mins(5);
-        let deadline = self.shared.deadline.get();
-        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        left.filter(|left| !left.is_zero()).unwrap_or(CLEAN_UP)
+        let Some(deadline) = self.shared.deadline.get() else { return CLEAN_UP };
+        let now = Instant::now();
+        if now < *deadline {
+            return *deadline - now;
+        }
+        (*deadline + CLEAN_UP).saturating_duration_since(now)
+    }
+
+    /// Whether the time of the job is over.
+    #[expect(clippy::disallowed_methods, reason = "a time limit needs the clock")]
+    pub(super) fn is_over(&self) -> bool {
+        self.shared.deadline.get().is_some_and(|deadline| *deadline <= Instant::now())
+    }
+
+    /// Runs something that has so much time as a whole, however many processes it takes.
+    #[expect(clippy::disallowed_methods, reason = "a time limit needs the clock")]
+    pub(super) fn within<T>(
+        &mut self,
+        limit: Option<Duration>,
+        work: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        let outer = self.until;
+        let own = limit.map(|limit| Instant::now() + limit);
+        self.until = outer.into_iter().chain(own).min();
+        let done = work(self);
+        self.until = outer;
+        done
+    }
+
+    /// How long the next process may take: what it is given itself, and what is left of all around it.
+    #[expect(clippy::disallowed_methods, reason = "a time limit needs the clock")]
+    fn wall(&self, own: Option<Duration>) -> Duration {
+        let around = self.until.map(|until| until.saturating_duration_since(Instant::now()));
+        let all = own.into_iter().chain(around).chain([self.time_left()]);
+        all.min().unwrap_or_default().max(Duration::from_millis(1))
     }
 
     /// A number for the next file of this job.
@@ -91,8 +123,7 @@ impl JobRun<'_, '_> {
         let allow_unsecure = unsecure.is_some_and(|value| value.eq_ignore_ascii_case("true"));
         let env = environment.into_iter().collect();
         let command = Command { program, args, env, cwd: cwd.to_owned() };
-        let left_to_job = self.time_left();
-        let wall = parts.timeout.map_or(left_to_job, |own| own.min(left_to_job));
+        let wall = self.wall(parts.timeout);
         let mut sink = StepSink::new(&self.shared.output, self.step, allow_unsecure);
         let end = self.start(&command, &mut sink, wall);
         let mut said = std::mem::take(&mut sink.said);
@@ -102,7 +133,7 @@ impl JobRun<'_, '_> {
         files.remove(&left);
         self.timed_out = matches!(end, End::TimedOut | End::Silent);
         let (mut conclusion, why) = judge(end, wall, self.shared.host.silence);
-        if end == End::TimedOut && wall == left_to_job {
+        if end == End::TimedOut && self.is_over() {
             conclusion = Conclusion::TimedOut;
         }
         if let Some(why) = why {

@@ -29,6 +29,8 @@ pub(super) struct Frame {
     scope: String,
     /// The id of the step under way.
     pub(super) step: String,
+    /// Whether the action was started although the job had been cancelled.
+    pub(super) despite_cancel: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -55,6 +57,7 @@ impl Frame {
             depth: 0,
             scope: String::new(),
             step: String::new(),
+            despite_cancel: false,
         }
     }
 

@@ -1,6 +1,8 @@
 //! What a step prints: commands are obeyed, secrets masked, problems matched, the rest is the log.
 
-use std::fs;
+use std::fs::OpenOptions;
+use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -107,11 +109,9 @@ impl Voice {
     /// Returns whether the file could be used.
     fn add_matcher(&mut self, reporter: &dyn Reporter, step: usize, file: &str) -> bool {
         let path = self.workspace.join(file);
-        let added = fs::read_to_string(&path)
+        let added = read_matcher(&path)
             .map_err(|error| format!("cannot read the problem matcher `{file}`: {error}"))
-            .and_then(|text| {
-                matcher::parse(text.as_bytes()).map_err(|error| format!("`{file}`: {error}"))
-            });
+            .and_then(|text| matcher::parse(&text).map_err(|error| format!("`{file}`: {error}")));
         match added {
             Ok(configs) => {
                 self.matchers.add(configs);
@@ -128,13 +128,26 @@ impl Voice {
         match which {
             MatcherRef::Owner(owner) => self.matchers.remove(owner),
             MatcherRef::File(file) => {
-                let text = fs::read(self.workspace.join(file)).unwrap_or_default();
+                let text = read_matcher(&self.workspace.join(file)).unwrap_or_default();
                 for config in matcher::parse(&text).unwrap_or_default() {
                     self.matchers.remove(&config.owner);
                 }
             }
         }
     }
+}
+
+/// Reads a plain file of a sensible size. A step may name anything, and nobody waits for a pipe.
+fn read_matcher(path: &Path) -> io::Result<Vec<u8>> {
+    const MOST: u64 = 1 << 20;
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() || metadata.len() > MOST {
+        return Err(io::Error::other("it is no file, or larger than 1 MiB"));
+    }
+    let mut text = Vec::new();
+    file.take(MOST).read_to_end(&mut text)?;
+    Ok(text)
 }
 
 /// The output of one step.

@@ -20,9 +20,13 @@ impl JobRun<'_, '_> {
         let (outcome, outputs) = loop {
             let done = self.one_try(frame, step);
             match &step.retry {
-                Some(retry) if tried <= retry.max && self.is_worth_another(done.0, retry.on) => {
+                Some(retry)
+                    if tried <= retry.max
+                        && self.is_worth_another(done.0, retry.on)
+                        && wait_before(retry, tried) < self.time_left() =>
+                {
                     if !self.pause(retry, tried) {
-                        break done;
+                        break (Conclusion::Cancelled, done.1);
                     }
                     tried += 1;
                 }
@@ -49,12 +53,12 @@ impl JobRun<'_, '_> {
             RetryOn::Timeout => self.timed_out,
             RetryOn::Any => true,
         };
-        outcome == Conclusion::Failure && wanted && !self.control.is_cancelled()
+        outcome == Conclusion::Failure && wanted && !self.control.is_cancelled() && !self.is_over()
     }
 
-    /// Waits before the next try, twice as long each time. Returns whether there is to be one.
+    /// Waits before the next try. Returns whether there is to be one.
     fn pause(&self, retry: &Retry, tried: u32) -> bool {
-        let wait = Duration::from_secs(u64::from(retry.backoff_seconds) << (tried - 1).min(16));
+        let wait = wait_before(retry, tried);
         let total = retry.max + 1;
         let when = if wait.is_zero() { String::new() } else { format!(" in {} s", wait.as_secs()) };
         let message =
@@ -63,4 +67,9 @@ impl JobRun<'_, '_> {
         self.output().step_retried(self.step, tried);
         self.control.sleep(wait)
     }
+}
+
+/// Twice as long each time.
+fn wait_before(retry: &Retry, tried: u32) -> Duration {
+    Duration::from_secs(u64::from(retry.backoff_seconds) << (tried - 1).min(16))
 }

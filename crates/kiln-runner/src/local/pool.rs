@@ -1,6 +1,7 @@
 //! The workers of a local run: each takes the next queued leg and runs it to its end.
 
 use std::collections::{HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -108,10 +109,14 @@ impl<'p> Pool<'p> {
     }
 
     /// The run has marked a leg as claimed: a worker may have it.
+    /// It can be stopped from here on, before a worker has begun with it.
     pub(super) fn release(&self, leg: LegNo, attempt: u32) {
         let mut shared = self.lock();
         let Some(at) = shared.queued.iter().position(|queued| queued.leg == leg) else { return };
         if let Some(queued) = shared.queued.remove(at) {
+            if let Ok(control) = self.control.child() {
+                shared.running.insert(leg, control);
+            }
             shared.ready.push_back((queued, attempt));
             self.changed.notify_one();
         }
@@ -135,7 +140,7 @@ impl<'p> Pool<'p> {
         let mut room = None;
         while let Some((queued, attempt)) = self.next() {
             let leg = queued.leg;
-            let report = self.run(queued, &mut room);
+            let report = self.survive(queued, &mut room);
             let mut shared = self.lock();
             shared.running.remove(&leg);
             shared.idle += 1;
@@ -160,10 +165,25 @@ impl<'p> Pool<'p> {
         }
     }
 
+    /// A fault of our own fails the job, and nobody waits for it for ever.
+    fn survive(&self, queued: Queued, room: &mut Option<Room>) -> Report {
+        let leg = queued.leg;
+        let ran = catch_unwind(AssertUnwindSafe(|| self.run(queued, room)));
+        ran.unwrap_or_else(|_| {
+            *room = None;
+            let text = b"##[error]Kiln itself failed here; please report it\n".to_vec();
+            (self.progress)(Progress::Lines { leg, step: 0, text });
+            let conclusion = Conclusion::Failure;
+            (self.progress)(Progress::JobFinished { leg, conclusion });
+            Report { conclusion, outputs: Vec::new(), deployment: None }
+        })
+    }
+
     fn run(&self, queued: Queued, room: &mut Option<Room>) -> Report {
         let leg = queued.leg;
         (self.progress)(Progress::JobStarted { leg, name: queued.name.clone() });
         let report = self.try_run(queued, room).unwrap_or_else(|message| {
+            let message = self.masker.mask_text(&message);
             let text = format!("##[error]{message}\n").into_bytes();
             (self.progress)(Progress::Lines { leg, step: 0, text });
             Report { conclusion: Conclusion::Failure, outputs: Vec::new(), deployment: None }
@@ -181,9 +201,9 @@ impl<'p> Pool<'p> {
         let options = self.options;
         let old = room.take().and_then(|room| room.tidy(&options.pristine));
         let room = room.insert(old.map_or_else(|| self.new_room(), Ok)?);
-        let control = self.control.child().map_err(|error| error.to_string())?;
+        let control = self.lock().running.get(&leg).cloned();
+        let control = control.ok_or("there are too many open files to start a job")?;
         let tree = self.tree.child().map_err(|error| error.to_string())?;
-        self.lock().running.insert(leg, control.clone());
         let mut contexts = queued.contexts;
         let workspace = room.places.workspace.to_string_lossy().into_owned();
         contexts.github.insert("workspace", workspace.into());
@@ -204,8 +224,8 @@ impl<'p> Pool<'p> {
         let log = log_path(&options.directory, leg);
         let reporter = LegReporter::new(leg, &log, options.log_limit, self.progress)?;
         let report = job::run(&task, &options.host, &reporter, &control, &tree);
-        reporter.finish()?;
         tree.sweep_leftovers();
+        reporter.finish()?;
         Ok(report)
     }
 

@@ -40,6 +40,9 @@ impl Room {
 
     /// Makes the room as new for the next job. When that fails, another room is needed.
     pub(super) fn tidy(mut self, pristine: &Pristine) -> Option<Self> {
+        if !self.is_intact() {
+            return None;
+        }
         if !self.workspace.is_untouched(pristine, self.entered) {
             fs::remove_dir_all(&self.places.workspace).ok()?;
             self.workspace = pristine.copy_to(&self.places.workspace).ok()?;
@@ -47,6 +50,39 @@ impl Room {
         empty(&self.places.temp).ok()?;
         self.entered = now();
         Some(self)
+    }
+}
+
+impl Room {
+    /// Whether its folders are folders, and hold nothing that the job put beside its workspace. A link
+    /// in the place of a folder would lead the tidying astray.
+    fn is_intact(&self) -> bool {
+        let inner = self.places.workspace.parent();
+        let Some((inner, work)) = inner.and_then(|inner| Some((inner, inner.parent()?))) else {
+            return false;
+        };
+        let base = &self.places.scripts;
+        let folders = [base, work, inner, &self.places.temp];
+        let is_folder = |path: &&Path| path.symlink_metadata().is_ok_and(|found| found.is_dir());
+        folders.map(|path| -> &Path { path }).iter().all(is_folder)
+            && holds_only(work, |entry| entry.file_name() == inner.file_name().unwrap_or_default())
+            && holds_only(inner, |entry| {
+                entry.file_name() == self.places.workspace.file_name().unwrap_or_default()
+            })
+            && holds_only(base, |entry| is_ours(entry, work, &self.places.temp))
+    }
+}
+
+fn holds_only(folder: &Path, expected: impl Fn(&fs::DirEntry) -> bool) -> bool {
+    fs::read_dir(folder).is_ok_and(|entries| entries.flatten().all(|entry| expected(&entry)))
+}
+
+/// The two folders, and empty files for the next step.
+fn is_ours(entry: &fs::DirEntry, work: &Path, temp: &Path) -> bool {
+    let path = entry.path();
+    path == work || path == temp || {
+        let is_empty = |found: fs::Metadata| found.is_file() && found.len() == 0;
+        path.symlink_metadata().is_ok_and(is_empty)
     }
 }
 

@@ -6,6 +6,7 @@ mod beside;
 mod called_secrets;
 mod cancel;
 mod choose;
+mod edges;
 mod eval;
 mod from_failed;
 mod language;

@@ -24,6 +24,8 @@ pub(super) fn host(args: &RunArgs, origin: Origin) -> Result<Host> {
             .iter()
             .any(|prefix| name.starts_with(prefix))
             || BINDING_VARIABLES.contains(&&*name)
+            // Jobs get secrets by name, and only those that are meant for them.
+            || args.secret.iter().any(|secret| *secret == name)
     };
     let mut inherited: Environment =
         std::env::vars_os().filter(|(name, _)| !foreign(name)).collect();

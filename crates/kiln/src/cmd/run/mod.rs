@@ -194,15 +194,16 @@ fn one(
         console.print_raw(&report::started(workflow))?;
     }
     batch.add(&state_directory()?, &root, &directory)?;
-    let summary = execute(options, &tree, manner, console)?;
+    let summary = execute(options, &tree, manner, console);
     guard.dismiss()?;
-    if let Some(why) = &summary.unrecorded {
-        console.note_line(&format!("`--from-failed` cannot go on from this run: {why}"));
-    }
     for used_up in ["files", "jobs", "repository.git"] {
         let _ = std::fs::remove_dir_all(directory.join(used_up));
     }
     guard.finish()?;
+    let summary = summary?;
+    if let Some(why) = &summary.unrecorded {
+        console.note_line(&format!("`--from-failed` cannot go on from this run: {why}"));
+    }
     Ok(match summary.conclusion {
         Conclusion::Success | Conclusion::Skipped => Outcome::Clean,
         Conclusion::Cancelled => Outcome::Cancelled,

@@ -1,5 +1,6 @@
 //! Where runs leave what stays.
 
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
@@ -24,7 +25,9 @@ pub(super) fn run_directory() -> Result<PathBuf> {
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let name = format!("{}-{}", since.as_millis(), std::process::id());
     let directory = state_directory()?.join("runs").join(name);
-    std::fs::create_dir_all(&directory).with_context(|| {
+    // Scripts and their files may hold secrets.
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory);
+    made.with_context(|| {
         format!("cannot make `{}`; KILN_STATE names another place", directory.display())
     })?;
     Ok(directory)
