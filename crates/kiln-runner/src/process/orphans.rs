@@ -8,8 +8,9 @@ use std::io;
 use std::process::{Child, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, getpid, set_child_subreaper};
+use rustix::process::{Pid, Signal, getpid, kill_process, set_child_subreaper};
 
 use super::sys::{self, Usage};
 
@@ -46,16 +47,39 @@ pub(super) fn may_have_adopted() -> bool {
     if !ADOPTS_ALL.load(Ordering::SeqCst) {
         return true;
     }
-    let known = known();
+    adopted(&known()).is_none_or(|adopted| !adopted.is_empty())
+}
+
+/// The children that were not started here. Nothing when they cannot be listed: some kernels are built
+/// without these lists.
+fn adopted(known: &Known) -> Option<Vec<Pid>> {
     let list = format!("/proc/self/task/{}/children", getpid().as_raw_pid());
-    let Ok(children) = fs::read_to_string(list) else {
-        return true; // Some kernels are built without these lists.
-    };
-    let is_known = |child: &str| {
-        let pid = child.parse().ok().and_then(Pid::from_raw);
-        pid.is_some_and(|pid| known.started.contains(&pid) || known.guards.contains(&pid))
-    };
-    !children.split_ascii_whitespace().all(is_known)
+    let children = fs::read_to_string(list).ok()?;
+    let pids = children.split_ascii_whitespace();
+    let pids = pids.filter_map(|child| child.parse().ok().and_then(Pid::from_raw));
+    let is_ours = |pid: &Pid| known.started.contains(pid) || known.guards.contains(pid);
+    Some(pids.filter(|pid| !is_ours(pid)).collect())
+}
+
+/// Ends every adopted child, and those that they leave behind, whether they kept the mark of their tree
+/// or not. For the end of a run, when nothing that was adopted is wanted any more.
+pub(super) fn end_adopted(bound: Duration) {
+    const PAUSE: Duration = Duration::from_millis(2);
+    let start = Instant::now();
+    while start.elapsed() < bound {
+        {
+            // Nobody is freed meanwhile, so no number can mean somebody else.
+            let known = known();
+            let Some(adopted) = adopted(&known).filter(|adopted| !adopted.is_empty()) else {
+                return;
+            };
+            for pid in adopted {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+        std::thread::sleep(PAUSE);
+        reap_orphans();
+    }
 }
 
 /// Frees adopted children that have ended, and says how many. One system call when there are none.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::buffer::spare_capacity;
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 
-use super::orphans::may_have_adopted;
+use super::orphans::{end_adopted, may_have_adopted};
 use super::{Tree, reap_orphans};
 
 /// More is not read of an environment; the system's own limit is below.
@@ -28,6 +28,9 @@ pub struct Swept {
     /// The pids that were still there at the end: they hang in the kernel, or belong to another user.
     pub survivors: Vec<i32>,
 }
+
+/// How long adopted processes have to be gone after SIGKILL.
+const BOUND_OF_ADOPTED: Duration = Duration::from_secs(5);
 
 impl Tree {
     /// Kills all processes of the tree and waits until they are gone, for 5 s at most.
@@ -50,6 +53,8 @@ impl Tree {
     /// Does the same after the last job of a run, and looks at all processes of this user once.
     pub fn sweep_strangers(&self) -> Swept {
         let swept = self.sweep_leftovers();
+        // What dropped its mark is ours all the same.
+        end_adopted(BOUND_OF_ADOPTED);
         let is_clean = self.look().members.is_empty();
         if is_clean { swept } else { self.sweep() }
     }

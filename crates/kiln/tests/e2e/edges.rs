@@ -98,3 +98,15 @@ fn a_cancelled_background_step_that_waits_for_its_next_try_does_not_fail_the_job
     commit_all(place.path());
     place.kiln(&["run"]).code(0);
 }
+
+/// S14
+#[test]
+fn what_drops_its_mark_and_its_session_ends_with_the_run() {
+    let place = repository(&jobs(
+        "  a:\n    runs-on: x\n    steps:\n      - run: |\n          env -i setsid sh -c 'echo $$ > '\"$PID\"'; exec sleep 300' &\n          until test -s \"$PID\"; do sleep 0.02; done\n        env: {PID: '${{ vars.PID }}'}\n",
+    ));
+    let file = place.path().join(".git/daemon");
+    place.kiln(&["run", "--var", &format!("PID={}", file.display())]).code(0);
+    let daemon = fs::read_to_string(file).expect("it was written").trim().to_owned();
+    assert!(!std::path::Path::new("/proc").join(daemon).exists());
+}
