@@ -1,6 +1,7 @@
 //! The few questions that are asked of git. Always the `git` on the machine, so that its settings,
 //! attributes and large files mean what the user expects.
 
+use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -50,6 +51,28 @@ pub struct Head {
     pub reference: Option<String>,
 }
 
+/// What stops git while a job asks it: the cancel, the tree and the time of the job.
+#[derive(Debug, Clone)]
+pub(crate) struct Leash {
+    pub(crate) control: Control,
+    pub(crate) mark: OsString,
+    pub(crate) wall: Duration,
+}
+
+thread_local! {
+    /// That of the step under way on this thread. Git is asked deep inside of actions and checkouts, none
+    /// of which has anything else to do with how a step is stopped.
+    static LEASH: RefCell<Option<Leash>> = const { RefCell::new(None) };
+}
+
+/// Does something in which git is stopped with the step that it is for.
+pub(crate) fn leashed<T>(leash: Leash, work: impl FnOnce() -> T) -> T {
+    let outer = LEASH.replace(Some(leash));
+    let done = work();
+    LEASH.set(outer);
+    done
+}
+
 /// A repository on this machine.
 #[derive(Debug, Clone)]
 pub struct Repository {
@@ -89,8 +112,13 @@ impl Repository {
             Command { program: "git".into(), args, env: environment, cwd: PathBuf::from(".") };
         let mut said = Said::default();
         let started = |error: std::io::Error| GitError(format!("cannot start git: {error}"));
-        let (control, tree) = (Control::new().map_err(started)?, Tree::new(None).map_err(started)?);
-        let limits = Limits { wall: Some(LONGEST), ..Limits::default() };
+        let leash = LEASH.with_borrow(Clone::clone);
+        let (control, mark, wall) = match leash {
+            Some(leash) => (leash.control, Some(leash.mark), leash.wall.min(LONGEST)),
+            None => (Control::new().map_err(started)?, None, LONGEST),
+        };
+        let tree = Tree::new(mark.as_deref()).map_err(started)?;
+        let limits = Limits { wall: Some(wall), ..Limits::default() };
         let outcome =
             process::run(&command, &mut said, &control, &limits, &tree).map_err(started)?;
         if outcome.end != End::Exited(0) {
@@ -98,7 +126,8 @@ impl Repository {
             let words = words.collect::<Vec<_>>().join(" ");
             let errors = String::from_utf8_lossy(&said.errors);
             let why = match outcome.end {
-                End::TimedOut => format!("it took longer than {} minutes", LONGEST.as_secs() / 60),
+                End::TimedOut => format!("it took longer than {} s", wall.as_secs()),
+                End::Cancelled => "it was cancelled".to_owned(),
                 _ => errors.trim().to_owned(),
             };
             return Err(GitError(format!("`git {words}` failed: {why}")));

@@ -14,6 +14,7 @@ use kiln_lang::expr::coerce::{to_number, to_text, truthy};
 
 use crate::action::{Nodes, Resolver};
 use crate::backend::Backend;
+use crate::git::leashed;
 use crate::origin::Origin;
 use crate::process::{Control, Tree};
 
@@ -345,7 +346,9 @@ impl<'s, 'j> JobRun<'s, 'j> {
         let timeout = self.timeout(frame, step)?;
         match &step.kind {
             StepKind::Run(run) => self.script(frame, run, &step_env, timeout),
-            StepKind::Use(used) => self.use_action(frame, &step.id, used, &step_env, timeout),
+            StepKind::Use(used) => leashed(self.leash(timeout), || {
+                self.use_action(frame, &step.id, used, &step_env, timeout)
+            }),
             StepKind::Wait(ids) => Ok(self.wait_for(frame, ids)),
             StepKind::WaitAll => Ok(self.wait_for_all(frame)),
             StepKind::Cancel(id) => Ok(self.cancel_step(frame, id)),

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use kiln_core::run::Conclusion;
 
+use crate::git::Leash;
 use crate::process::{Command, Control, End, Limits};
 
 use super::driver::JobRun;
@@ -165,6 +166,12 @@ impl JobRun<'_, '_> {
     /// By what the processes of this step are stopped.
     pub(super) fn step_control(&self) -> Control {
         if self.despite_cancel { self.control.despite_cancel() } else { self.control.clone() }
+    }
+
+    /// How git is stopped while it works for this step.
+    pub(super) fn leash(&self, timeout: Option<Duration>) -> Leash {
+        let (control, mark) = (self.step_control(), self.shared.tree.mark());
+        Leash { control, mark, wall: self.wall(timeout) }
     }
 
     /// Takes over what a step left in its files. Returns whether all of it could be read.

@@ -5,6 +5,7 @@ use kiln_core::run::Conclusion;
 use kiln_core::value::{Object, Value};
 
 use crate::action::load;
+use crate::git::leashed;
 
 use super::driver::JobRun;
 use super::frame::{Frame, MAX_DEPTH};
@@ -23,7 +24,7 @@ impl JobRun<'_, '_> {
     /// Runs the first scripts of all actions that the job uses, in the order of its steps.
     pub(super) fn pres(&mut self, frame: &mut Frame, steps: &[Step]) {
         let mut found = Vec::new();
-        self.find_pres(frame, steps, &mut found);
+        leashed(self.leash(None), || self.find_pres(frame, steps, &mut found));
         for pre in found {
             let step = self.begin();
             self.output().step_started(step, &format!("Pre {}", pre.action.name));

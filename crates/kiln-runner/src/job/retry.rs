@@ -42,7 +42,9 @@ impl JobRun<'_, '_> {
         self.timed_out = false;
         self.work(frame, step).unwrap_or_else(|message| {
             self.output().error(self.step, &message);
-            (Conclusion::Failure, Vec::new())
+            let cancelled = self.step_control().is_cancelled();
+            let conclusion = if cancelled { Conclusion::Cancelled } else { Conclusion::Failure };
+            (conclusion, Vec::new())
         })
     }
 

@@ -73,7 +73,7 @@ impl Tree {
     }
 
     /// The value of [`VARIABLE`] for processes of this tree.
-    pub(super) fn mark(&self) -> OsString {
+    pub(crate) fn mark(&self) -> OsString {
         let mut mark = self.outer_mark();
         if !self.outer.is_empty() {
             mark.push(":");

@@ -135,3 +135,44 @@ fn steps_in_the_background_end_with_the_job_also_while_somebody_waits_for_them()
     assert!(!one.exists() && !two.exists());
     assert!(ended.out.contains("cleaned up"), "{}", ended.out);
 }
+
+/// S14: also while git works for a step.
+#[test]
+fn a_checkout_that_hangs_ends_with_the_job() {
+    let tools = Place::new();
+    let pid = tools.path().join("pid");
+    let real = String::from_utf8(
+        Command::new("sh")
+            .args(["-c", "command -v git"])
+            .output()
+            .expect("there is a shell")
+            .stdout,
+    )
+    .expect("a path is text");
+    let script = format!(
+        "#!/bin/sh\ncase \" $* \" in *\" fetch \"*) echo $$ > '{}'; exec sleep 300;; esac\nexec {} \"$@\"\n",
+        pid.display(),
+        real.trim(),
+    );
+    tools.file("git", script);
+    let made = Command::new("chmod").arg("+x").arg(tools.path().join("git")).status();
+    assert!(made.expect("there is a chmod").success());
+    let place = repository(&jobs(
+        "  a:\n    runs-on: x\n    steps:\n      - uses: actions/checkout@v4\n      - run: echo unreached\n",
+    ));
+    let path = std::env::var("PATH").expect("there is a PATH");
+    let mut child = place
+        .command("", &["run"])
+        .env("PATH", format!("{}:{path}", tools.path().display()))
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("the binary was built for this test");
+    let number = wait_for(|| {
+        let text = std::fs::read_to_string(&pid).ok()?;
+        Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+    });
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(sent.expect("there is a kill").success());
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    assert!(!Path::new("/proc").join(number).exists());
+}
