@@ -67,10 +67,15 @@ thread_local! {
 
 /// Does something in which git is stopped with the step that it is for.
 pub(crate) fn leashed<T>(leash: Leash, work: impl FnOnce() -> T) -> T {
-    let outer = LEASH.replace(Some(leash));
-    let done = work();
-    LEASH.set(outer);
-    done
+    /// Puts back what was there before, also after a panic: the thread goes on with other jobs.
+    struct Outer(Option<Leash>);
+    impl Drop for Outer {
+        fn drop(&mut self) {
+            LEASH.set(self.0.take());
+        }
+    }
+    let _outer = Outer(LEASH.replace(Some(leash)));
+    work()
 }
 
 /// A repository on this machine.

@@ -27,8 +27,17 @@ pub(super) struct Post {
 
 impl Post {
     /// The id of the step, without those that led to it.
-    pub(super) fn step(&self) -> &str {
+    fn step(&self) -> &str {
         self.key.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// What a script of the action sees outside of its step.
+    pub(super) fn frame(&self, job: &Frame) -> Frame {
+        let mut frame = job.clone();
+        frame.env.clone_from(&self.env);
+        frame.action = Some(self.place.clone());
+        self.step().clone_into(&mut frame.step);
+        frame
     }
 }
 
@@ -86,11 +95,7 @@ impl JobRun<'_, '_> {
         if !self.holds(frame, &post.script.condition.text)? {
             return Ok(Conclusion::Skipped);
         }
-        let mut inner = frame.clone();
-        inner.env.clone_from(&post.env);
-        inner.action = Some(post.place.clone());
-        post.step().clone_into(&mut inner.step);
-        let state = &post.state;
+        let (inner, state) = (post.frame(frame), &post.state);
         let done = self.node(&inner, &post.script.path, post.node, &post.inputs, state, None)?;
         Ok(done.conclusion)
     }

@@ -42,10 +42,7 @@ impl JobRun<'_, '_> {
             return Ok(Conclusion::Skipped);
         }
         let mut action = pre.action;
-        let mut inner = frame.clone();
-        inner.env.clone_from(&action.env);
-        inner.action = Some(action.place.clone());
-        action.step().clone_into(&mut inner.step);
+        let inner = action.frame(frame);
         let done = self.node(&inner, &pre.script.path, action.node, &action.inputs, &[], None)?;
         action.state = done.said.state;
         self.posts.save(&action.key, &action.state);
