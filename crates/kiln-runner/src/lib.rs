@@ -6,5 +6,7 @@ pub mod files;
 pub mod git;
 pub mod job;
 pub mod local;
+pub mod origin;
 pub mod process;
+mod random;
 pub mod workspace;

@@ -1,8 +1,11 @@
 //! What can be typed: commands, options, their help and examples.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+
+use crate::limits;
 
 /// Check, explain, draw and run GitHub Actions workflows on this machine
 ///
@@ -56,12 +59,16 @@ Examples:
   kiln run --workflow ci.yml --job test       one job and what it needs
   kiln run --event pull_request --dirty       the working tree, as a pull request
   kiln run --secret TOKEN --var MODE=fast     a secret from the environment, a variable
+  kiln run --label ubuntu-latest              skip the jobs for other machines
+  kiln run --progress plain | tee run.txt     every line of every job
+  kiln run --from-failed                      what failed last time, and what depends on it
 
 Exit codes:
   0    all jobs succeeded or were skipped
   1    a job failed
   2    wrong usage, or a workflow that is not valid
   130  cancelled")]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option that can be given or not")]
 pub(crate) struct RunArgs {
     /// A workflow file, or a directory with workflows; may be given more than once
     #[arg(long, short, value_name = "PATH")]
@@ -112,13 +119,52 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) dirty: bool,
 
+    /// Run again what failed in the last run here, and what depends on it
+    ///
+    /// Jobs that succeeded are taken over with their outputs. The workflow, event, inputs and
+    /// variables are those of the last run; secrets are not kept and must be given again.
+    #[arg(long, conflicts_with_all = ["workflow", "event", "event_file", "job", "matrix", "dry_run"])]
+    pub(crate) from_failed: bool,
+
     /// Only show what would run
     #[arg(long)]
     pub(crate) dry_run: bool,
 
+    /// A label that this machine answers to; may be given more than once [default: every label]
+    ///
+    /// A job whose `runs-on` has another label cannot run here: it is skipped, and says so.
+    #[arg(long, value_name = "LABEL")]
+    pub(crate) label: Vec<String>,
+
+    /// How long a job may take that sets no `timeout-minutes`
+    #[arg(long, value_name = "MINUTES", default_value = "360", value_parser = limits::some_minutes)]
+    pub(crate) timeout: Duration,
+
+    /// How long a step may print nothing before it is ended; 0 for as long as it likes
+    #[arg(long, value_name = "MINUTES", default_value = "30", value_parser = limits::minutes)]
+    pub(crate) silence: Duration,
+
+    /// How large the log of a job may become; the job goes on, the log says where it was cut
+    #[arg(long, value_name = "SIZE", default_value = "4GB", value_parser = limits::size)]
+    pub(crate) log_limit: u64,
+
+    /// How to show what happens
+    #[arg(long, value_enum, value_name = "VIEW", default_value_t = ProgressView::Auto)]
+    pub(crate) progress: ProgressView,
+
     /// Print one JSON object for each thing that happens
-    #[arg(long)]
+    #[arg(long, conflicts_with = "progress")]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProgressView {
+    /// Live on a terminal, else plain; plain as well where `CI` is set or `TERM` is `dumb`
+    Auto,
+    /// One moving line for each running job
+    Live,
+    /// Every line of every job, with its name in front
+    Plain,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

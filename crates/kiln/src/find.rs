@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
+use kiln_lang::suggest::closest;
 
 /// How deep below a directory actions are looked for.
 const MAX_DEPTH: usize = 16;
@@ -43,6 +44,8 @@ impl Target {
         if path == Path::new("-") {
             return Self::stdin();
         }
+        let located = located(path)?;
+        let path = located.as_path();
         let real = real(path)?;
         if real.is_dir() {
             bail!("`{}` is a directory; name one workflow file", path.display());
@@ -138,6 +141,34 @@ fn repository_of(directory: &Path) -> Option<&Path> {
     directory
         .ancestors()
         .find(|above| above.join(".git").exists() || above.join(".github").is_dir())
+}
+
+/// The path itself, or what a bare name or a path from the root of the repository means.
+pub(crate) fn located(path: &Path) -> Result<PathBuf> {
+    if path.exists() || path.is_absolute() {
+        return Ok(path.to_owned());
+    }
+    let (home, here) = (home()?, here()?);
+    let workflows = home.join(".github/workflows");
+    let mut places = vec![home.join(path)];
+    for ending in ["", ".yml", ".yaml"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(ending);
+        places.push(workflows.join(name));
+    }
+    if let Some(found) = places.into_iter().find(|place| place.is_file()) {
+        return Ok(found.strip_prefix(&here).map(Path::to_owned).unwrap_or(found));
+    }
+    let names: Vec<String> = yaml_files(&workflows)
+        .iter()
+        .filter_map(|file| Some(file.file_name()?.to_string_lossy().into_owned()))
+        .collect();
+    let typed = path.to_string_lossy();
+    match closest(&typed, names.iter().map(String::as_str)) {
+        Some(meant) => bail!("cannot find `{typed}`; did you mean `{meant}`?"),
+        None if names.is_empty() => bail!("cannot find `{typed}`"),
+        None => bail!("cannot find `{typed}`; the workflows here are {}", names.join(", ")),
+    }
 }
 
 /// The absolute path, with only the directory part resolved: a workflow may be a symbolic link and

@@ -4,6 +4,7 @@ use anyhow::{Context as _, Result, bail};
 use kiln_core::plan::{Input, InputKind, Plan};
 use kiln_core::value::{Object, Value};
 use kiln_lang::expr::coerce::to_text;
+use kiln_runner::local::EventSource;
 
 use crate::events::Event;
 
@@ -18,8 +19,25 @@ pub(crate) fn of_payload(event: &Event) -> Vec<(String, String)> {
     }
 }
 
-/// The inputs of a dispatched workflow, of their declared types.
-pub(crate) fn typed(plan: &Plan, given: &[(String, String)]) -> Result<Object> {
+/// Makes the payload of a dispatch what workflows see: its inputs are texts, whatever their types.
+pub(crate) fn put_into_payload(event: &mut EventSource, inputs: &Object) {
+    if event.name == "workflow_dispatch" {
+        let texts: Object = inputs
+            .iter()
+            .map(|(name, value)| (name.to_owned(), Value::from(to_text(value).into_owned())))
+            .collect();
+        event.payload.insert("inputs", Value::object(texts));
+    }
+}
+
+/// The inputs of a workflow, of their declared types. Only a dispatch has any.
+pub(crate) fn typed(plan: &Plan, event: &str, given: &[(String, String)]) -> Result<Object> {
+    if event != "workflow_dispatch" {
+        if let Some((name, _)) = given.first() {
+            bail!("`{event}` has no input `{name}`; inputs come with `--event workflow_dispatch`");
+        }
+        return Ok(Object::new());
+    }
     let declared = &plan.root().dispatch_inputs;
     for (name, _) in given {
         if !declared.iter().any(|input| input.name.eq_ignore_ascii_case(name)) {

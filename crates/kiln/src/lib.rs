@@ -11,6 +11,7 @@ mod find;
 mod graph;
 mod inputs;
 mod lang;
+mod limits;
 mod output;
 mod read;
 mod reference;

@@ -82,6 +82,13 @@ pub struct Condition {
     pub text: Arc<str>,
 }
 
+impl Condition {
+    /// Whether it fails when anything that is needed failed, as conditions without a status function do.
+    pub fn wants_success(&self) -> bool {
+        &*self.text == "success()" || self.text.starts_with("success() && ")
+    }
+}
+
 impl Default for Condition {
     fn default() -> Self {
         Self { text: "success()".into() }

@@ -43,6 +43,52 @@ impl Neighbourhood {
         &self.run.plan.workflows[workflow].jobs[node.job]
     }
 
+    /// The triggered workflow, once it was opened.
+    pub(super) fn root(&self) -> Option<ScopeNo> {
+        self.scopes.values().find(|scope| scope.caller.is_none()).map(|scope| scope.number)
+    }
+
+    /// Adds a workflow with all its jobs, none of which has started.
+    pub(super) fn add_scope(
+        &mut self,
+        workflow: plan::WorkflowIndex,
+        caller: Option<LegNo>,
+        inputs: crate::value::Object,
+    ) -> ScopeNo {
+        let plan = self.run.plan.clone();
+        let jobs = &plan.workflows[workflow].jobs;
+        let number = self.run.scopes;
+        let first = self.run.nodes;
+        let count = u32::try_from(jobs.len()).unwrap_or(u32::MAX);
+        self.run.scopes += 1;
+        self.run.nodes += count;
+        let node_of = |job: usize| first + u32::try_from(job).unwrap_or(u32::MAX);
+        for (index, job) in jobs.iter().enumerate() {
+            let needs: Vec<NodeNo> = job.needs.iter().map(|need| node_of(*need)).collect();
+            let node = Node::new(node_of(index), number, index, needs, self.run.attempt);
+            self.nodes.insert(node.number, node);
+        }
+        // Jobs may be written before what they need, so dependents are linked once all are there.
+        for number in first..first + count {
+            for need in self.nodes[&number].needs.clone() {
+                let need = self.nodes.get_mut(&need).expect("needs are of the same scope");
+                need.dependents.push(number);
+            }
+        }
+        let scope = Scope {
+            number,
+            workflow,
+            caller,
+            inputs,
+            nodes: (first..first + count).collect(),
+            open: count,
+            tally: super::Tally::default(),
+            cancelled: false,
+        };
+        self.scopes.insert(number, scope);
+        number
+    }
+
     pub(super) fn is_cancelled(&self, node: NodeNo) -> bool {
         let scope = self.nodes[&node].scope;
         self.run.cancel.is_some() || self.scopes[&scope].cancelled
@@ -117,6 +163,7 @@ impl Change<'_> {
                 self.leg(leg)?;
                 self.cancel_leg(leg, &reason);
             }
+            Event::Skip { leg, reason } => self.skip(leg, reason)?,
             Event::Step(step) => self.steps.push_back(step),
         }
         Ok(())
@@ -132,6 +179,7 @@ impl Change<'_> {
             taken += 1;
             match step {
                 Step::Ready(node) => self.ready(node),
+                Step::Refill(node) => self.admit_more(node),
                 Step::Told(node) => self.told(node),
                 Step::Closed(scope) => self.closed(scope),
                 Step::Sweep(leg) => self.sweep(leg),
@@ -144,7 +192,7 @@ impl Change<'_> {
             return;
         }
         let Ok(request) = self.evaluator.run_group(&self.hood.run) else {
-            return self.run_done(super::Conclusion::StartupFailure);
+            return self.end_unopened(super::Conclusion::StartupFailure);
         };
         let member = Member { run: self.hood.run.id, leg: None };
         match request {
@@ -159,7 +207,12 @@ impl Change<'_> {
 
     fn open_root(&mut self) {
         self.hood.run.state = RunState::Active;
-        self.open_scope(0, None, crate::value::Object::new());
+        match self.hood.root() {
+            Some(scope) => self.resume_scope(scope),
+            None => {
+                self.open_scope(0, None, crate::value::Object::new());
+            }
+        }
     }
 
     /// Makes the nodes of a workflow and starts those that need nothing.
@@ -169,65 +222,24 @@ impl Change<'_> {
         caller: Option<LegNo>,
         inputs: crate::value::Object,
     ) -> ScopeNo {
-        let plan = self.hood.run.plan.clone();
-        let jobs = &plan.workflows[workflow].jobs;
-        let number = self.hood.run.scopes;
-        let first = self.hood.run.nodes;
-        let count = u32::try_from(jobs.len()).unwrap_or(u32::MAX);
-        self.hood.run.scopes += 1;
-        self.hood.run.nodes += count;
-        let node_of = |job: usize| first + u32::try_from(job).unwrap_or(u32::MAX);
-        for (index, job) in jobs.iter().enumerate() {
-            let needs: Vec<NodeNo> = job.needs.iter().map(|need| node_of(*need)).collect();
-            let needs_remaining = u32::try_from(needs.len()).unwrap_or(u32::MAX);
-            let node = Node {
-                number: node_of(index),
-                scope: number,
-                job: index,
-                needs,
-                dependents: Vec::new(),
-                ancestry: super::Ancestry::default(),
-                state: NodeState::Pending { needs_remaining },
-                legs: Vec::new(),
-                fail_fast: true,
-                max_parallel: None,
-                tripped: false,
-                outputs: Vec::new(),
-                note: None,
-            };
-            if needs_remaining == 0 {
-                self.steps.push_back(Step::Ready(node.number));
-            }
-            self.hood.nodes.insert(node.number, node);
-        }
-        self.link_dependents(first, count);
-        let scope = Scope {
-            number,
-            workflow,
-            caller,
-            inputs,
-            nodes: (first..first + count).collect(),
-            open: count,
-            tally: super::Tally::default(),
-            cancelled: false,
-        };
-        self.hood.scopes.insert(number, scope);
-        if count == 0 {
-            self.steps.push_back(Step::Closed(number));
-        }
-        number
+        let scope = self.hood.add_scope(workflow, caller, inputs);
+        self.resume_scope(scope);
+        scope
     }
 
-    /// Jobs may be written before what they need, so dependents are linked once all are there.
-    fn link_dependents(&mut self, first: NodeNo, count: u32) {
-        for number in first..first + count {
-            for need in self.hood.nodes[&number].needs.clone() {
-                self.hood
-                    .nodes
-                    .get_mut(&need)
-                    .expect("needs are of the same scope")
-                    .dependents
-                    .push(number);
+    /// Starts what can start: all that needs nothing, or what a re-run has left open.
+    pub(super) fn resume_scope(&mut self, number: ScopeNo) {
+        let scope = &self.hood.scopes[&number];
+        if scope.open == 0 {
+            self.steps.push_back(Step::Closed(number));
+        }
+        for node in &scope.nodes {
+            match self.hood.nodes[node].state {
+                NodeState::Pending { needs_remaining: 0 } => {
+                    self.steps.push_back(Step::Ready(*node));
+                }
+                NodeState::Active { .. } => self.steps.push_back(Step::Refill(*node)),
+                NodeState::Pending { .. } | NodeState::Done(_) => {}
             }
         }
     }

@@ -23,12 +23,26 @@ impl Change<'_> {
         }
         self.hood.run.cancel = Some(Cancel { by, reason, forced, at: self.now });
         if !matches!(self.hood.run.state, RunState::Active) {
-            self.run_done(Conclusion::Cancelled);
+            self.end_unopened(Conclusion::Cancelled);
             return Ok(());
         }
         let open = self.hood.legs.values().filter(|leg| !leg.state.is_done());
         self.steps.extend(open.map(|leg| Step::Sweep(leg.number)));
         Ok(())
+    }
+
+    /// Ends a run that never opened. In a re-run there are jobs all the same, which end with it.
+    pub(super) fn end_unopened(&mut self, conclusion: Conclusion) {
+        self.run_done(conclusion);
+        let reason = "the run ended before it could start";
+        let legs: Vec<LegNo> = self.hood.legs.keys().copied().collect();
+        for leg in legs {
+            self.conclude_leg(leg, Conclusion::Cancelled, Some(reason.to_owned()));
+        }
+        let nodes: Vec<_> = self.hood.nodes.keys().copied().collect();
+        for node in nodes {
+            self.conclude_node(node, Conclusion::Cancelled, Some(reason.to_owned()));
+        }
     }
 
     /// May this leg of a cancelled run go on?

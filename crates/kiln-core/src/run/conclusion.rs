@@ -35,6 +35,19 @@ impl Conclusion {
         }
     }
 
+    /// The reverse of [`Self::github`].
+    pub fn of_github(word: &str) -> Option<Self> {
+        let all = [
+            Self::Success,
+            Self::Skipped,
+            Self::Cancelled,
+            Self::TimedOut,
+            Self::Failure,
+            Self::StartupFailure,
+        ];
+        all.into_iter().find(|conclusion| conclusion.github() == word)
+    }
+
     /// What a person reads.
     pub fn word(self) -> &'static str {
         match self {
@@ -49,6 +62,11 @@ impl Conclusion {
 
     pub fn is_failure(self) -> bool {
         matches!(self, Self::Failure | Self::StartupFailure)
+    }
+
+    /// Whether re-running what failed runs this again.
+    pub fn wants_another_try(self) -> bool {
+        !matches!(self, Self::Success | Self::Skipped)
     }
 
     pub fn is_cancelled(self) -> bool {

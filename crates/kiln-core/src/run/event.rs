@@ -50,6 +50,11 @@ pub enum Event {
         leg: LegNo,
         reason: String,
     },
+    /// No runner will ever take this queued leg, so it is left out, and says why.
+    Skip {
+        leg: LegNo,
+        reason: String,
+    },
     /// The rest of the work of an earlier event: see [`Effect::Continue`].
     Step(Step),
 }
@@ -59,6 +64,8 @@ pub enum Event {
 pub enum Step {
     /// All needs of the node are done.
     Ready(NodeNo),
+    /// A re-run lets the open legs of the node go on.
+    Refill(NodeNo),
     /// The node is done; its dependents must hear of it.
     Told(NodeNo),
     /// All nodes of the scope are done.

@@ -8,10 +8,11 @@ pub fn explain(hood: &Neighbourhood, node: NodeNo) -> String {
     if let Some(note) = &row.note {
         return note.clone();
     }
-    match &row.state {
-        NodeState::Done(conclusion) => conclusion.word().to_owned(),
-        NodeState::Pending { .. } => pending(hood, node),
-        NodeState::Active { .. } => {
+    match (&row.state, held_up(hood, node)) {
+        (NodeState::Done(conclusion), _) => conclusion.word().to_owned(),
+        (_, Some(reason)) => reason,
+        (NodeState::Pending { .. }, None) => pending(hood, node),
+        (NodeState::Active { .. }, None) => {
             let legs = row.legs.iter().filter_map(|leg| hood.legs.get(leg));
             let open: Vec<&Leg> = legs.filter(|leg| !leg.state.is_done()).collect();
             match open.as_slice() {
@@ -26,15 +27,28 @@ pub fn explain(hood: &Neighbourhood, node: NodeNo) -> String {
     }
 }
 
+/// What stands in the way of the whole run, or of the call that the job is part of. In a re-run the
+/// jobs are there before that.
+fn held_up(hood: &Neighbourhood, node: NodeNo) -> Option<String> {
+    if let RunState::Gated(group) = &hood.run.state {
+        return Some(format!("the run waits for the concurrency group `{group}`"));
+    }
+    let scope = hood.scopes.get(&hood.nodes.get(&node)?.scope)?;
+    let caller = hood.legs.get(&scope.caller?)?;
+    if let Some(reason) = held_up(hood, caller.node) {
+        return Some(reason);
+    }
+    matches!(caller.state, LegState::Waiting(_)).then(|| explain_leg(hood, caller))
+}
+
 fn pending(hood: &Neighbourhood, node: NodeNo) -> String {
     let row = &hood.nodes[&node];
     let open = row.needs.iter().filter_map(|need| hood.nodes.get(need));
     let open = open.filter(|need| !matches!(need.state, NodeState::Done(_)));
     let names: Vec<String> = open.map(|need| format!("`{}`", job_id(hood, need.number))).collect();
-    match (&hood.run.state, names.as_slice()) {
-        (RunState::Gated(group), _) => format!("the run waits for the concurrency group `{group}`"),
-        (_, []) => "it is about to start".to_owned(),
-        (_, names) => format!("waits for {}", names.join(", ")),
+    match names.as_slice() {
+        [] => "it is about to start".to_owned(),
+        names => format!("waits for {}", names.join(", ")),
     }
 }
 

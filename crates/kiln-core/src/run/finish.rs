@@ -26,6 +26,16 @@ impl Change<'_> {
         Ok(())
     }
 
+    /// Skipped rather than failed: `fail-fast` must not end the legs that can run.
+    pub(super) fn skip(&mut self, leg: LegNo, reason: String) -> Result<(), Rejected> {
+        if self.leg(leg)?.state != LegState::Queued {
+            return Err(Rejected::WrongState { leg, event: "skipped" });
+        }
+        self.effects.push(Effect::Dequeue(leg));
+        self.conclude_leg(leg, Conclusion::Skipped, Some(reason));
+        Ok(())
+    }
+
     pub(super) fn started(&mut self, leg: LegNo, attempt: u32) -> Result<(), Rejected> {
         match self.current(leg, attempt)? {
             LegState::Claimed { runner } => {
@@ -75,20 +85,15 @@ impl Change<'_> {
         if self.tries_again(leg, conclusion) {
             return Ok(());
         }
-        let node = self.hood.legs[&leg].node;
-        for (name, value) in outputs {
-            // Legs of a matrix write the same outputs; the last one that has something to say wins.
-            if value.is_empty() {
-                continue;
-            }
-            let outputs = &mut self.node_mut(node).outputs;
-            match outputs.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, old)) => *old = value,
-                None => outputs.push((name, value)),
-            }
-        }
+        self.give_outputs(leg, outputs);
         self.conclude_leg(leg, conclusion, None);
         Ok(())
+    }
+
+    fn give_outputs(&mut self, leg: LegNo, outputs: Vec<(String, String)>) {
+        let node = self.hood.legs[&leg].node;
+        self.node_mut(node).add_outputs(&outputs);
+        self.leg_mut(leg).outputs = outputs;
     }
 
     /// Whether a declared retry takes this end back.
@@ -164,6 +169,7 @@ impl Change<'_> {
                 .tolerates_failure(&self.hood.context(node, Some(leg)))
                 .unwrap_or(false);
         let counted = if tolerated { Conclusion::Success } else { conclusion };
+        self.leg_mut(leg).tolerated = tolerated;
         if counted.is_failure() {
             self.fail_fast(node, leg);
         }
@@ -249,8 +255,7 @@ impl Change<'_> {
         let outputs = self.evaluator.call_outputs(&self.hood.run, scope, &jobs);
         match outputs {
             Ok(outputs) => {
-                let node = self.hood.legs[&caller].node;
-                self.node_mut(node).outputs.extend(outputs);
+                self.give_outputs(caller, outputs);
                 self.conclude_leg(caller, conclusion, None);
             }
             Err(message) => self.conclude_leg(caller, Conclusion::Failure, Some(message)),

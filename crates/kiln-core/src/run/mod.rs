@@ -8,6 +8,7 @@
 //! A job of the plan is a [`Node`]; its matrix makes [`Leg`]s of it, which are what runners run. A leg
 //! that calls a reusable workflow opens a [`Scope`] with nodes of its own.
 
+mod again;
 mod apply;
 mod cancel;
 mod conclusion;
@@ -16,15 +17,18 @@ mod event;
 mod explain;
 mod finish;
 mod group;
+mod memory;
 mod ready;
 mod state;
 
+pub use again::{Again, Refused, again};
 pub use apply::{MAX_STEPS, Neighbourhood, apply};
 pub use conclusion::{Conclusion, conclude};
 pub use evaluator::{Evaluator, GroupRequest, JobContext, Legs, Need, Status};
 pub use event::{Effect, Event, Rejected, Step};
 pub use explain::explain;
 pub use group::{Entry as GroupEntry, Group, MAX_WAITING, Member};
+pub use memory::{Memory, PastCall, PastJob, PastLeg, recall, remember};
 pub use state::{
     Ancestry, Cancel, Leg, LegNo, LegState, Node, NodeNo, NodeState, Run, RunState, Scope, ScopeNo,
     Tally, Timings, Wait,

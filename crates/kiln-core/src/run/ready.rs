@@ -5,14 +5,14 @@ use crate::plan::JobKind;
 use super::apply::Change;
 use super::{
     Conclusion, Effect, GroupRequest, Leg, LegNo, LegState, Legs, Member, Node, NodeNo, NodeState,
-    Tally, Timings, Wait,
+    RunState, Tally, Timings, Wait,
 };
 
 impl Change<'_> {
     /// Asks the node's condition, then makes its legs.
     pub(super) fn ready(&mut self, number: NodeNo) {
         let Some(node) = self.hood.nodes.get(&number) else { return };
-        if node.state != (NodeState::Pending { needs_remaining: 0 }) {
+        if node.state != (NodeState::Pending { needs_remaining: 0 }) || !self.is_open(number) {
             return;
         }
         let forced = self.hood.run.cancel.as_ref().is_some_and(|cancel| cancel.forced);
@@ -50,9 +50,7 @@ impl Change<'_> {
         let culprit = node.needs.iter().filter_map(|need| self.hood.need(*need));
         let culprit = culprit.filter(|need| need.conclusion != Conclusion::Success);
         match culprit.max_by_key(|need| need.conclusion) {
-            Some(need)
-                if self.hood.job_of(number).condition == crate::plan::Condition::default() =>
-            {
+            Some(need) if self.hood.job_of(number).condition.wants_success() => {
                 format!("it needs `{}`, which {}", need.id, was(need.conclusion))
             }
             _ => "its condition is false".to_owned(),
@@ -64,20 +62,7 @@ impl Change<'_> {
         let count = u32::try_from(legs.legs.len()).unwrap_or(u32::MAX);
         self.hood.run.legs += count;
         for (leg, (index, matrix)) in (first..first + count).zip((0..).zip(legs.legs)) {
-            let row = Leg {
-                number: leg,
-                node: number,
-                index,
-                matrix,
-                state: LegState::Waiting(Wait::MaxParallel),
-                group: None,
-                attempt: 0,
-                retries: 0,
-                losses: 0,
-                cancelling: false,
-                timings: Timings::default(),
-                note: None,
-            };
+            let row = Leg::new(leg, number, index, matrix, self.hood.run.attempt);
             self.hood.legs.insert(leg, row);
         }
         let node = self.node_mut(number);
@@ -90,6 +75,9 @@ impl Change<'_> {
 
     /// Lets waiting legs of a node go on while `max-parallel` allows it.
     pub(super) fn admit_more(&mut self, number: NodeNo) {
+        if !self.is_open(number) || self.is_swept(number) {
+            return;
+        }
         loop {
             let node = &self.hood.nodes[&number];
             let Some(leg) = self.next_held_back(node).filter(|_| !node.tripped) else { return };
@@ -97,6 +85,27 @@ impl Change<'_> {
                 return;
             }
             self.admit(leg);
+        }
+    }
+
+    /// Whether the run and the call around a job have started. In a re-run, jobs are there before.
+    fn is_open(&self, number: NodeNo) -> bool {
+        let caller = self.hood.scopes[&self.hood.nodes[&number].scope].caller;
+        let called = |leg: LegNo| matches!(self.hood.legs[&leg].state, LegState::Called(_));
+        self.hood.run.state == RunState::Active && caller.is_none_or(called)
+    }
+
+    /// Whether the legs of a job are about to be cancelled. One that went on now would push others out
+    /// of its group for nothing.
+    fn is_swept(&self, number: NodeNo) -> bool {
+        let scope = self.hood.nodes[&number].scope;
+        match &self.hood.run.cancel {
+            _ if self.hood.scopes[&scope].cancelled => true,
+            None => false,
+            Some(cancel) => {
+                let holds = || self.evaluator.condition(&self.hood.context(number, None));
+                cancel.forced || !holds().unwrap_or(false)
+            }
         }
     }
 
@@ -139,11 +148,18 @@ impl Change<'_> {
         let job = self.hood.job_of(node);
         let JobKind::Call(call) = &job.kind else { return self.enqueue(leg) };
         let (workflow, uses) = (call.workflow, call.uses.clone());
+        if let Some(scope) = self.hood.legs[&leg].scope {
+            // A re-run takes up the workflow where the earlier attempt left it.
+            self.leg_mut(leg).state = LegState::Called(scope);
+            return self.resume_scope(scope);
+        }
         let inputs = self.evaluator.inputs(&self.hood.context(node, Some(leg)));
         match (workflow, inputs) {
             (Some(workflow), Ok(inputs)) => {
                 let scope = self.open_scope(workflow, Some(leg), inputs);
-                self.leg_mut(leg).state = LegState::Called(scope);
+                let row = self.leg_mut(leg);
+                row.scope = Some(scope);
+                row.state = LegState::Called(scope);
             }
             (None, _) => {
                 let note = format!("the workflow `{uses}` is not at hand");

@@ -16,6 +16,8 @@ pub type LegNo = u32;
 #[derive(Debug, Clone)]
 pub struct Run {
     pub id: u64,
+    /// Counts from one; each re-run is a further one (`github.run_attempt`).
+    pub attempt: u32,
     pub plan: Arc<Plan>,
     pub state: RunState,
     pub cancel: Option<Cancel>,
@@ -26,7 +28,16 @@ pub struct Run {
 
 impl Run {
     pub fn new(id: u64, plan: Arc<Plan>) -> Self {
-        Self { id, plan, state: RunState::Created, cancel: None, scopes: 0, nodes: 0, legs: 0 }
+        Self {
+            id,
+            attempt: 1,
+            plan,
+            state: RunState::Created,
+            cancel: None,
+            scopes: 0,
+            nodes: 0,
+            legs: 0,
+        }
     }
 }
 
@@ -82,6 +93,47 @@ pub struct Node {
     pub outputs: Vec<(String, String)>,
     /// Why it was skipped or could not start, for people.
     pub note: Option<String>,
+    /// The attempt of the run that it belongs to: an earlier one if a re-run took it over.
+    pub run_attempt: u32,
+}
+
+impl Node {
+    pub(super) fn new(
+        number: NodeNo,
+        scope: ScopeNo,
+        job: JobIndex,
+        needs: Vec<NodeNo>,
+        run_attempt: u32,
+    ) -> Self {
+        let needs_remaining = u32::try_from(needs.len()).unwrap_or(u32::MAX);
+        Self {
+            number,
+            scope,
+            job,
+            needs,
+            dependents: Vec::new(),
+            ancestry: Ancestry::default(),
+            state: NodeState::Pending { needs_remaining },
+            legs: Vec::new(),
+            fail_fast: true,
+            max_parallel: None,
+            tripped: false,
+            outputs: Vec::new(),
+            note: None,
+            run_attempt,
+        }
+    }
+
+    /// Takes in the outputs of a leg. Legs of a matrix write the same outputs; the last one that has
+    /// something to say wins.
+    pub(super) fn add_outputs(&mut self, outputs: &[(String, String)]) {
+        for (name, value) in outputs.iter().filter(|(_, value)| !value.is_empty()) {
+            match self.outputs.iter_mut().find(|(known, _)| known == name) {
+                Some((_, old)) => old.clone_from(value),
+                None => self.outputs.push((name.clone(), value.clone())),
+            }
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -153,7 +205,9 @@ pub struct Leg {
     pub state: LegState,
     /// The concurrency group it is in, holding or waiting.
     pub group: Option<String>,
-    /// Counts claims: the fencing token. A word from an earlier attempt is refused.
+    /// The workflow that it calls, once that was opened.
+    pub scope: Option<ScopeNo>,
+    /// Counts claims: the fencing token. A word from an earlier attempt is refused, also after a re-run.
     pub attempt: u32,
     /// Declared retries used so far.
     pub retries: u32,
@@ -162,8 +216,45 @@ pub struct Leg {
     /// Somebody asked for its end; the runner has been told.
     pub cancelling: bool,
     pub timings: Timings,
+    /// Its failure does not count (`continue-on-error`).
+    pub tolerated: bool,
+    pub outputs: Vec<(String, String)>,
+    /// The attempt of the run that it belongs to: an earlier one if a re-run took it over.
+    pub run_attempt: u32,
     /// Why it ended as it did, when that is not the runner's story.
     pub note: Option<String>,
+}
+
+impl Leg {
+    pub(super) fn new(number: LegNo, node: NodeNo, index: u32, matrix: Object, run: u32) -> Self {
+        Self {
+            number,
+            node,
+            index,
+            matrix,
+            state: LegState::Waiting(Wait::MaxParallel),
+            group: None,
+            scope: None,
+            attempt: 0,
+            retries: 0,
+            losses: 0,
+            cancelling: false,
+            timings: Timings::default(),
+            tolerated: false,
+            outputs: Vec::new(),
+            run_attempt: run,
+            note: None,
+        }
+    }
+
+    /// How it ended, as far as its job is concerned.
+    pub(super) fn counted(&self) -> Option<Conclusion> {
+        match self.state {
+            LegState::Done(_) if self.tolerated => Some(Conclusion::Success),
+            LegState::Done(conclusion) => Some(conclusion),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -16,7 +16,39 @@ pub fn action(
     text: &str,
 ) -> (Option<Action>, Vec<Diagnostic>) {
     let file = sources.add(path, text);
-    let (document, diagnostics) = workflow::read(file, FileKind::Action, sources);
+    finish(workflow::read(file, FileKind::Action, sources), sources)
+}
+
+/// Compiles the `action.yml` of somebody else, which whoever uses it cannot mend: as loosely as
+/// GitHub's runner reads it.
+pub fn published_action(
+    sources: &mut SourceMap,
+    path: &str,
+    text: &str,
+) -> (Option<Action>, Vec<Diagnostic>) {
+    let file = sources.add(path, text);
+    let (document, mut diagnostics) = workflow::read_published_action(file, sources);
+    let using = document.as_ref().and_then(|document| document.root.get("runs")?.get("using"));
+    diagnostics.extend(using.filter(|using| !is_known(using)).map(|using| {
+        let text = using.text().unwrap_or_default();
+        let message = format!("nothing here runs `using: {text}`");
+        Diagnostic::error("unknown-value", using.span, message)
+            .help("expected `composite`, `docker` or `node` with its version")
+    }));
+    finish((document, diagnostics), sources)
+}
+
+/// Newer versions of Node than we know are looked for all the same.
+fn is_known(using: &Node) -> bool {
+    let using = using.text().unwrap_or_default().to_ascii_lowercase();
+    let version = using.strip_prefix("node").map(str::parse::<u32>);
+    matches!(using.as_str(), "composite" | "docker") || matches!(version, Some(Ok(_)))
+}
+
+fn finish(
+    (document, diagnostics): (Option<Document>, Vec<Diagnostic>),
+    sources: &SourceMap,
+) -> (Option<Action>, Vec<Diagnostic>) {
     let broken = diagnostics.iter().any(|found| found.severity == Severity::Error);
     let action = document.filter(|_| !broken).and_then(|document| compile(&document, sources));
     (action, diagnostics)
@@ -50,7 +82,7 @@ fn input(document: &Document, entry: &Entry) -> ActionInput {
 }
 
 fn runs(document: &Document, runs: &Node, sources: &SourceMap) -> ActionRuns {
-    let using = text(runs, "using").unwrap_or_default();
+    let using = text(runs, "using").unwrap_or_default().to_ascii_lowercase();
     if using == "composite" {
         return ActionRuns::Composite(step::steps(sources, document, &document.action_steps()));
     }

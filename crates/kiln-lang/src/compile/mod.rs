@@ -23,7 +23,7 @@ use crate::trigger::Trigger;
 use crate::workflow::uses::CallTarget;
 use crate::workflow::{self, Document, FileKind};
 
-pub use action::action;
+pub use action::{action, published_action};
 pub use triggers::triggers;
 
 /// How deep reusable workflows may call each other; the triggered file is the first level.

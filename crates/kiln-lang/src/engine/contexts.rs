@@ -16,6 +16,8 @@ pub(super) struct JobEnv {
     matrix: Value,
     strategy: Value,
     jobs: Value,
+    /// Only where secrets are handed on to a called workflow.
+    secrets: Option<Value>,
     status: Option<Status>,
     /// The results of direct needs, for `success('job')`.
     results: Vec<(String, &'static str)>,
@@ -32,6 +34,7 @@ impl JobEnv {
             matrix: Value::Null,
             strategy: Value::Null,
             jobs: Value::Null,
+            secrets: None,
             status: None,
             results: Vec::new(),
         }
@@ -62,6 +65,10 @@ impl JobEnv {
             jobs: Value::object(jobs(needs)),
             ..Self::of_run(expressions)
         }
+    }
+
+    pub(super) fn with_secrets(self, secrets: Object) -> Self {
+        Self { secrets: Some(Value::object(secrets)), ..self }
     }
 
     fn named(&self, job: &str) -> Result<&'static str, String> {
@@ -139,6 +146,7 @@ impl Env for JobEnv {
             "matrix" => &self.matrix,
             "strategy" => &self.strategy,
             "jobs" => &self.jobs,
+            "secrets" => self.secrets.as_ref()?,
             _ => return None,
         };
         Some(value.clone())

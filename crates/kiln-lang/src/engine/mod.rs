@@ -6,6 +6,8 @@
 mod call;
 mod contexts;
 mod data;
+mod environment;
+mod secrets;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +25,8 @@ use crate::expr::parse;
 use contexts::JobEnv;
 pub use contexts::{LegContexts, leg_contexts};
 pub use data::{evaluate_data, evaluate_template};
+pub use environment::leg_environment;
+pub use secrets::leg_secrets;
 
 /// What is the same for all jobs of a run.
 #[derive(Debug, Clone, Default)]
@@ -31,6 +35,15 @@ pub struct Expressions {
     pub vars: Object,
     /// The inputs of the run itself, typed; called workflows have their own.
     pub inputs: Object,
+}
+
+impl Expressions {
+    /// The same for an attempt of the run, which expressions tell by `github.run_attempt`.
+    #[must_use]
+    pub fn at_attempt(mut self, attempt: u32) -> Self {
+        self.github.insert("run_attempt", Value::from(attempt.to_string()));
+        self
+    }
 }
 
 /// Evaluates the text of an expression.
@@ -149,6 +162,27 @@ fn request(group: &Concurrency, env: &dyn Env) -> Result<GroupRequest, String> {
         name: to_text(&evaluate_template(&group.group, env)?).into_owned(),
         cancel_in_progress: boolean(group.cancel_in_progress.as_ref(), false, env)?,
         queue: group.queue,
+    })
+}
+
+/// The labels that a runner must have to take a leg, as `runs-on` has them.
+pub fn labels(
+    expressions: &Expressions,
+    hood: &Neighbourhood,
+    leg: LegNo,
+) -> Result<Vec<String>, String> {
+    let node = hood.legs[&leg].node;
+    let JobKind::Steps(steps) = &hood.job_of(node).kind else { return Ok(Vec::new()) };
+    let context = hood.context(node, Some(leg));
+    let value = evaluate_data(&steps.runs_on, &JobEnv::of_job(expressions, &context))?;
+    let labels = match &value {
+        Value::Object(runner) => runner.get("labels").cloned().unwrap_or_default(),
+        other => other.clone(),
+    };
+    Ok(match &labels {
+        Value::Null => Vec::new(),
+        Value::Array(labels) => labels.iter().map(|label| to_text(label).into_owned()).collect(),
+        label => vec![to_text(label).into_owned()],
     })
 }
 

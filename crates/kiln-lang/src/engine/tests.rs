@@ -1,5 +1,9 @@
 //! The engine with real workflows: text in, conclusions out.
 
+mod again;
+mod groups;
+mod secrets;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -144,6 +148,46 @@ impl World {
 
 fn job(id: &str, needs: &str, rest: &str) -> String {
     format!("  {id}:\n    runs-on: x\n    needs: {needs}\n{rest}    steps: [{{run: a}}]\n")
+}
+
+/// S10
+#[test]
+fn a_leg_that_no_runner_can_take_is_skipped_and_does_not_end_its_siblings() {
+    let jobs = [
+        job("a", "[]", "    strategy: {matrix: {os: [linux, mac]}}\n"),
+        job("b", "[]", ""),
+        job("c", "[b]", ""),
+    ];
+    let mut world = World::new(&jobs.concat());
+    for name in ["a (mac)", "b"] {
+        let skip = Event::Skip { leg: world.leg(name), reason: "needs `mac`".to_owned() };
+        world.apply(skip.clone()).expect("it is queued");
+        assert!(matches!(world.apply(skip), Err(Rejected::WrongState { event: "skipped", .. })));
+        assert_eq!(world.hood.legs[&world.leg(name)].note.as_deref(), Some("needs `mac`"));
+    }
+    world.run("a (linux)", Success);
+    world.check(&[("a", Success), ("b", Skipped), ("c", Skipped)], Success);
+}
+
+/// Labels are written as one, as several, or beside a group.
+#[test]
+fn the_labels_of_a_leg_are_known() {
+    let check = |runs_on: &str, expect: &[&str]| {
+        let text = format!(
+            "  a:\n    strategy: {{matrix: {{os: [mac]}}}}\n    runs-on: {runs_on}\n    steps: [{{run: a}}]\n"
+        );
+        let world = World::new(&text);
+        let leg = world.leg("a (mac)");
+        assert_eq!(
+            super::labels(&world.expressions, &world.hood, leg).expect("it is valid"),
+            expect
+        );
+    };
+    check("ubuntu-latest", &["ubuntu-latest"]);
+    check("[self-hosted, '${{ matrix.os }}']", &["self-hosted", "mac"]);
+    check("{group: big, labels: x}", &["x"]);
+    check("{group: big}", &[]);
+    check("${{ fromJSON('[\"a\", \"b\"]') }}", &["a", "b"]);
 }
 
 /// P7, S11
@@ -408,25 +452,44 @@ fn model(jobs: &[Random]) -> Vec<Conclusion> {
         for need in &direct {
             all.extend(ancestors[*need].iter().copied());
         }
-        let success = all.iter().all(|other| results[*other] == Success);
-        let failure = all.iter().any(|other| results[*other] == Failure);
-        let runs = match job.condition {
-            0 => success,
-            1 | 6 => true,
-            2 => failure,
-            3 => !failure,
-            4 => success || failure,
-            5 => !success,
-            _ => false,
-        };
-        results.push(match (runs, job.fails && !job.tolerated) {
-            (false, _) => Skipped,
-            (true, true) => Failure,
-            (true, false) => Success,
-        });
+        results.push(rule(job, job.fails, &all, &results));
         ancestors.push(all);
     }
     results
+}
+
+/// The end of one job, given those of all jobs above it.
+fn rule(job: &Random, fails: bool, above: &[usize], results: &[Conclusion]) -> Conclusion {
+    let success = above.iter().all(|other| results[*other] == Success);
+    let failure = above.iter().any(|other| results[*other] == Failure);
+    let runs = match job.condition {
+        0 => success,
+        1 | 6 => true,
+        2 => failure,
+        3 => !failure,
+        4 => success || failure,
+        5 => !success,
+        _ => false,
+    };
+    match (runs, fails && !job.tolerated) {
+        (false, _) => Skipped,
+        (true, true) => Failure,
+        (true, false) => Success,
+    }
+}
+
+/// The workflow of a random graph.
+fn text_of(jobs: &[Random]) -> String {
+    let one = |(index, random): (usize, &Random)| {
+        let needs: Vec<String> = (0..index)
+            .filter(|need| random.needs & (1 << need) != 0)
+            .map(|need| format!("j{need}"))
+            .collect();
+        let condition = CONDITIONS[random.condition];
+        let rest = format!("    if: {condition}\n    continue-on-error: {}\n", random.tolerated);
+        job(&format!("j{index}"), &format!("[{}]", needs.join(", ")), &rest)
+    };
+    jobs.iter().enumerate().map(one).collect()
 }
 
 fn random_job() -> impl Strategy<Value = Random> {
@@ -442,14 +505,7 @@ proptest! {
         jobs in prop::collection::vec(random_job(), 1..8),
         order in prop::collection::vec(any::<prop::sample::Index>(), 8),
     ) {
-        let text: String = jobs.iter().enumerate().map(|(index, random)| {
-            let needs: Vec<String> =
-                (0..index).filter(|need| random.needs & (1 << need) != 0).map(|need| format!("j{need}")).collect();
-            let condition = CONDITIONS[random.condition];
-            let rest = format!("    if: {condition}\n    continue-on-error: {}\n", random.tolerated);
-            job(&format!("j{index}"), &format!("[{}]", needs.join(", ")), &rest)
-        }).collect();
-        let mut world = World::new(&text);
+        let mut world = World::new(&text_of(&jobs));
         for pick in order {
             let queued = world.queued();
             if queued.is_empty() {

@@ -31,7 +31,7 @@ static INPUT_MAP: Mapping = Mapping {
 };
 static INPUT: Def = plain(Shape::OneOf(&[&super::NULL, &INPUT_DEF]));
 static INPUT_DEF: Def = plain(Shape::Mapping(&INPUT_KEYS));
-static INPUT_DEFAULT: Def = def(Shape::Text, Allowed::INPUT_DEFAULT);
+pub(super) static INPUT_DEFAULT: Def = def(Shape::Text, Allowed::INPUT_DEFAULT);
 static INPUT_KEYS: Mapping = Mapping {
     what: "an input of an action",
     keys: &[
@@ -55,7 +55,7 @@ static OUTPUT_MAP: Mapping = Mapping {
     rest: Some(Rest { placeholder: "<output>", value: &OUTPUT, doc: "An output of the action." }),
 };
 static OUTPUT: Def = plain(Shape::Mapping(&OUTPUT_KEYS));
-static OUTPUT_VALUE: Def = def(Shape::Text, Allowed::ACTION_OUTPUT);
+pub(super) static OUTPUT_VALUE: Def = def(Shape::Text, Allowed::ACTION_OUTPUT);
 static OUTPUT_KEYS: Mapping = Mapping {
     what: "an output of an action",
     keys: &[
@@ -79,8 +79,8 @@ static USING_NODE: Def = plain(Shape::Word(&["node12", "node16", "node20", "node
 static USING_DOCKER: Def = plain(Shape::Word(&["docker"]));
 static USING_COMPOSITE: Def = plain(Shape::Word(&["composite"]));
 static RUNS_IF: Def = def(Shape::Condition, Allowed::PRE_POST_IF);
-const PRE_IF: Key = key("pre-if", &RUNS_IF, "Whether the preparation runs.");
-const POST_IF: Key = key("post-if", &RUNS_IF, "Whether the clean-up runs.");
+pub(super) const PRE_IF: Key = key("pre-if", &RUNS_IF, "Whether the preparation runs.");
+pub(super) const POST_IF: Key = key("post-if", &RUNS_IF, "Whether the clean-up runs.");
 
 static NODE: Mapping = Mapping {
     what: "a JavaScript action",
@@ -97,8 +97,8 @@ static NODE: Mapping = Mapping {
 };
 
 static DOCKER_TEXT: Def = def(Shape::Text, Allowed::INPUTS);
-static DOCKER_ARGS: Def = plain(Shape::Sequence(&DOCKER_TEXT));
-static DOCKER_ENV: Def = def(Shape::Mapping(&DOCKER_ENV_MAP), Allowed::INPUTS);
+pub(super) static DOCKER_ARGS: Def = plain(Shape::Sequence(&DOCKER_TEXT));
+pub(super) static DOCKER_ENV: Def = def(Shape::Mapping(&DOCKER_ENV_MAP), Allowed::INPUTS);
 static DOCKER_ENV_MAP: Mapping = Mapping {
     what: "an environment",
     keys: &[],
@@ -128,7 +128,7 @@ static COMPOSITE: Mapping = Mapping {
     ],
     rest: None,
 };
-static STEPS: Def = plain(Shape::Sequence(&STEP));
+pub(super) static STEPS: Def = plain(Shape::Sequence(&STEP));
 static STEP: Def = plain(Shape::Variants(&Variants {
     what: "a step",
     choices: &[("run", &RUN_STEP), ("uses", &USES_STEP)],

@@ -13,6 +13,7 @@ mod events;
 mod expressions;
 mod homes;
 mod keys;
+mod published_action;
 pub mod reference;
 mod workflow;
 mod workflow_call;
@@ -21,6 +22,7 @@ pub use action::ACTION;
 pub use allowed::Allowed;
 pub use check::{Checked, Found, FoundKind, check};
 pub use companion::COMPANION;
+pub use published_action::PUBLISHED_ACTION;
 pub use workflow::WORKFLOW;
 
 use crate::trigger::Support;

@@ -79,6 +79,23 @@ pub fn read(
     kind: FileKind,
     sources: &SourceMap,
 ) -> (Option<Document>, Vec<Diagnostic>) {
+    read_by(kind.table(), file, kind, sources)
+}
+
+/// Reads the file of an action that somebody else published, as loosely as GitHub's runner.
+pub fn read_published_action(
+    file: FileId,
+    sources: &SourceMap,
+) -> (Option<Document>, Vec<Diagnostic>) {
+    read_by(&schema::PUBLISHED_ACTION, file, FileKind::Action, sources)
+}
+
+fn read_by(
+    table: &'static Def,
+    file: FileId,
+    kind: FileKind,
+    sources: &SourceMap,
+) -> (Option<Document>, Vec<Diagnostic>) {
     let (root, mut diagnostics) = yaml::read(file, sources);
     let Some(root) = root else {
         if diagnostics.is_empty() {
@@ -86,7 +103,7 @@ pub fn read(
         }
         return (None, diagnostics);
     };
-    let checked = schema::check(&root, kind.table(), sources, &mut diagnostics);
+    let checked = schema::check(&root, table, sources, &mut diagnostics);
     let document = Document { file, kind, root, checked };
     match kind {
         FileKind::Workflow => rules::workflow(&document, sources, &mut diagnostics),

@@ -333,3 +333,54 @@ fn a_deep_chain_is_refused_even_when_its_end_was_compiled_before() {
     );
     plan_with("on: push\njobs:\n  a:\n    uses: ./.github/workflows/c1.yml\n", &files);
 }
+
+/// P9: files as they are found in the wild, each with what the strict table says about it.
+#[test]
+fn the_action_files_of_others_are_read_as_loosely_as_the_runner_does() {
+    use kiln_lang::compile::{action, published_action};
+
+    let check = |text: &str, runs: bool| {
+        let (strict, _) = action(&mut SourceMap::new(), "a/action.yml", text);
+        assert!(strict.is_none(), "the strict table takes it: {text}");
+        let (loose, found) = published_action(&mut SourceMap::new(), "a/action.yml", text);
+        assert_eq!(loose.is_some(), runs, "{text}{found:?}");
+        assert_eq!(found.is_empty(), runs, "nothing is said about what runs: {found:?}");
+        loose
+    };
+    let node = "runs: {using: node20, main: index.js}\n";
+    check(node, true);
+    check(&format!("name: n\n{node}"), true);
+    check(&format!("name: n\ndescription: d\ndeprecated: true\nx-own: {{a: [1]}}\n{node}"), true);
+    check(&format!("name: 1\ndescription: [a]\nbranding: {{color: pink, icon: 2}}\n{node}"), true);
+    check(&format!("inputs:\noutputs:\n{node}"), true);
+    let odd = check(
+        &format!(
+            "inputs:\n  a: {{type: number, default: 08}}\n  b: {{default: true, required: 'yes'}}\n  c:\n  d: {{default: ~}}\n  e: {{default: 1.50, deprecationMessage: 3}}\n{node}"
+        ),
+        true,
+    );
+    let inputs = odd.map(|action| action.inputs).unwrap_or_default();
+    let defaults: Vec<_> =
+        inputs.iter().map(|input| input.default.as_ref().and_then(Template::as_str)).collect();
+    assert_eq!(defaults[1..4], [Some("true"), None, Some("")]);
+    assert_eq!(inputs[4].deprecation.as_deref(), Some("3"));
+    check("runs: {using: Node16, main: index.js, post-If: x}\n", true);
+    check("runs: {using: node99, main: index.js}\n", true);
+    check(
+        "runs: {using: 'Docker', image: Dockerfile, shell: bash}\noutputs: {a: , b: {type: x}}\n",
+        true,
+    );
+    check("runs: {using: COMPOSITE, steps: [{run: a, shell: bash}]}\n", true);
+    // What decides how it runs is as strict as ever.
+    check("name: n\n", false);
+    check("runs: {main: index.js}\n", false);
+    check("runs: {using: node20}\n", false);
+    check("runs: {using: nodejs, main: index.js}\n", false);
+    check("runs: {using: ruby, main: index.rb}\n", false);
+    check("runs: {plugin: checkout}\n", false);
+    check("runs: {using: composite, steps: [{run: a}]}\n", false);
+    check("runs: {using: composite, steps: [{uses: nowhere}]}\n", false);
+    check(&format!("inputs: {{a: {{default: '${{{{ nonsense( }}}}'}}}}\n{node}"), false);
+    check(&format!("inputs: [a]\n{node}"), false);
+    check("a: b: c", false);
+}

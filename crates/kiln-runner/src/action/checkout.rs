@@ -11,6 +11,8 @@ use crate::git::Repository;
 pub struct Checkout {
     pub repository: PathBuf,
     pub commit: String,
+    /// The full ref of the run, whose tip the commit is.
+    pub own_reference: String,
     /// A branch, tag or commit instead of the run's own.
     pub reference: Option<String>,
     /// Relative to the workspace.
@@ -38,33 +40,58 @@ impl Checkout {
             CheckoutError(format!("cannot make `{}`: {error}", target.display()))
         })?;
         let git = Repository::at(&target);
-        let run = |arguments: &[&str]| {
-            git.ask(arguments).map_err(|error| CheckoutError(error.to_string()))
-        };
         if !target.join(".git").exists() {
-            run(&["init", "-q", "-b", "main"])?;
+            ask(&git, &["init", "-q", "-b", "main"])?;
         }
-        let origin = self.repository.to_string_lossy();
         // A second checkout into the same place finds its remote already there.
         let _ = git.ask(&["remote", "remove", "origin"]);
-        run(&["remote", "add", "origin", &origin])?;
+        ask(&git, &["remote", "add", "origin", &self.repository.to_string_lossy()])?;
         let wanted = self.reference.as_deref().unwrap_or(&self.commit);
         let commit = Repository::at(&self.repository)
             .ask(&["rev-parse", "--verify", "-q", &format!("{wanted}^{{commit}}")])
             .map_err(|_| {
                 CheckoutError(format!("the repository has no branch, tag or commit `{wanted}`"))
             })?;
-        let depth = format!("--depth={}", self.depth);
-        let mut fetch = vec!["-c", "protocol.file.allow=always", "fetch", "-q", "--no-tags"];
-        if self.depth > 0 {
-            fetch.push(&depth);
+        self.fetch(&git, &commit)?;
+        match self.branch() {
+            Some(branch) => {
+                let tracked = format!("refs/remotes/origin/{branch}");
+                ask(&git, &["checkout", "-q", "--force", "-B", branch, &tracked])?;
+            }
+            None => {
+                ask(&git, &["checkout", "-q", "--force", "--detach", &commit])?;
+            }
         }
-        let upload = "--upload-pack=git -c uploadpack.allowAnySHA1InWant=true upload-pack";
-        fetch.extend([upload, "origin", &commit]);
-        run(&fetch)?;
-        run(&["checkout", "-q", "--force", "--detach", &commit])?;
-        run(&["clean", "-ffdq"])?;
+        ask(&git, &["clean", "-ffdq"])?;
         Ok(commit)
+    }
+
+    fn fetch(&self, git: &Repository, commit: &str) -> Result<(), CheckoutError> {
+        let depth = format!("--depth={}", self.depth);
+        let wanted = match self.branch() {
+            Some(branch) => format!("+{commit}:refs/remotes/origin/{branch}"),
+            None => commit.to_owned(),
+        };
+        let upload = "--upload-pack=git -c uploadpack.allowAnySHA1InWant=true upload-pack";
+        let mut words =
+            vec!["-c", "protocol.file.allow=always", "fetch", "-q", "--no-tags", upload];
+        if self.depth > 0 {
+            words.extend([&depth, "origin", &wanted]);
+        } else {
+            let is_shallow = git.root().join(".git/shallow").exists();
+            words.extend(is_shallow.then_some("--unshallow"));
+            words.extend(["origin", "+refs/heads/*:refs/remotes/origin/*"]);
+            words.extend(["+refs/tags/*:refs/tags/*"]);
+            // The run's own branch comes with the others.
+            words.extend(self.branch().is_none().then_some(&*wanted));
+        }
+        ask(git, &words)
+    }
+
+    /// The branch that is checked out as such: the run's own.
+    fn branch(&self) -> Option<&str> {
+        let own = self.own_reference.strip_prefix("refs/heads/");
+        own.filter(|_| self.reference.is_none())
     }
 
     fn target(&self, workspace: &Path) -> Result<PathBuf, CheckoutError> {
@@ -76,4 +103,8 @@ impl Checkout {
         }
         Ok(workspace.join(path))
     }
+}
+
+fn ask(git: &Repository, words: &[&str]) -> Result<(), CheckoutError> {
+    git.ask(words).map(|_| ()).map_err(|error| CheckoutError(error.to_string()))
 }

@@ -13,7 +13,7 @@ use kiln_lang::diag::Severity;
 use kiln_lang::source::SourceMap;
 
 pub use checkout::{Checkout, CheckoutError};
-pub use node::find_node;
+pub use node::{Node, Nodes};
 pub use resolve::{Mirror, Resolved, Resolver};
 
 /// An action whose files are on this machine.
@@ -23,8 +23,17 @@ pub struct Loaded {
     pub action: Action,
 }
 
+/// Whose an action is, and so how strictly its file is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Author {
+    /// The workflow's own repository: a key that means nothing is a mistake to be mended.
+    Own,
+    /// Somebody else: what GitHub's runner takes is taken.
+    Other,
+}
+
 /// Reads the action in a directory.
-pub fn load(directory: &Path) -> Result<Loaded, String> {
+pub fn load(directory: &Path, author: Author) -> Result<Loaded, String> {
     let file = ["action.yml", "action.yaml"].map(|name| directory.join(name));
     let Some(file) = file.iter().find(|file| file.is_file()) else {
         if directory.join("Dockerfile").is_file() {
@@ -35,10 +44,15 @@ pub fn load(directory: &Path) -> Result<Loaded, String> {
         }
         return Err(format!("there is no `action.yml` in `{}`", directory.display()));
     };
-    let text = fs::read_to_string(file)
-        .map_err(|error| format!("cannot read `{}`: {error}", file.display()))?;
+    let text =
+        fs::read(file).map_err(|error| format!("cannot read `{}`: {error}", file.display()))?;
+    let text = String::from_utf8_lossy(&text);
     let mut sources = SourceMap::new();
-    let (action, diagnostics) = compile::action(&mut sources, &file.to_string_lossy(), &text);
+    let compile = match author {
+        Author::Own => compile::action,
+        Author::Other => compile::published_action,
+    };
+    let (action, diagnostics) = compile(&mut sources, &file.to_string_lossy(), &text);
     action.map(|action| Loaded { directory: directory.to_owned(), action }).ok_or_else(|| {
         let errors = diagnostics.iter().filter(|found| found.severity == Severity::Error);
         let lines: Vec<String> = errors

@@ -1,6 +1,6 @@
 //! From `owner/repository@ref` to files on this machine.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use crate::git::Repository;
@@ -84,12 +84,25 @@ impl Resolver {
         let address = mirror
             .address(owner, repository)
             .ok_or_else(|| format!("the mirror of actions has no `{owner}/{repository}`"))?;
+        // Jobs and other runs that want the same action wait, and find it there.
+        let _turn = self.turn(owner, repository)?;
         let commit = self.fetch(owner, repository, &address, reference)?;
         let root = self.store.join("files").join(&commit);
         if !root.is_dir() {
             self.materialize(owner, repository, &commit, &root)?;
         }
         Ok(Resolved { root, commit })
+    }
+
+    /// One at a time for each repository, across all processes, until the file is closed.
+    fn turn(&self, owner: &str, repository: &str) -> Result<File, String> {
+        let path = self.store.join("git").join(owner).join(format!("{repository}.lock"));
+        let locked = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| {
+            let file = File::create(&path)?;
+            file.lock()?;
+            Ok(file)
+        });
+        locked.map_err(|error| format!("cannot lock `{}`: {error}", path.display()))
     }
 
     fn repository(&self, owner: &str, repository: &str) -> Result<Repository, String> {

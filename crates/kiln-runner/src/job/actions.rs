@@ -9,7 +9,7 @@ use kiln_core::value::{Object, Value};
 use kiln_lang::engine::evaluate_template;
 use kiln_lang::expr::coerce::to_text;
 
-use crate::action::{Checkout, find_node, load};
+use crate::action::{Author, Checkout, load};
 
 use super::driver::{Done, JobRun};
 use super::environment::{Variables, input_name, state_name};
@@ -40,7 +40,8 @@ impl JobRun<'_, '_> {
             let line = format!("{}@{reference} is {commit}", place.repository);
             self.output().say(self.step, &line);
         }
-        let loaded = load(&place.path)?;
+        let loaded = load(&place.path, place.author)?;
+        self.warn_of_inputs(&loaded.action.inputs, &with);
         let inputs = self.inputs(frame, &loaded.action.inputs, &with)?;
         let mut env = frame.env.clone();
         env.extend(step_env.iter().map(|(name, value)| (name.clone(), value.clone())));
@@ -91,26 +92,20 @@ impl JobRun<'_, '_> {
         match target {
             UseTarget::Local(path) => Ok(ActionPlace {
                 path: self.shared.task.places.workspace.join(path),
+                // What it calls by `$/` belongs to whoever called it.
+                root: frame.action.as_ref().and_then(|place| place.root.clone()),
+                author: Author::Own,
                 repository: String::new(),
                 reference: String::new(),
                 commit: None,
             }),
-            UseTarget::SameRepository(path) => {
-                let root = frame.action.as_ref().map_or_else(
-                    || self.shared.host.repository.clone(),
-                    |place| place.path.clone(),
-                );
-                Ok(ActionPlace {
-                    path: root.join(path),
-                    repository: String::new(),
-                    reference: String::new(),
-                    commit: None,
-                })
-            }
+            UseTarget::SameRepository(path) => self.same_repository(frame, path),
             UseTarget::Repository { owner, repository, path, reference } => {
                 let resolved = self.shared.host.resolver.resolve(owner, repository, reference)?;
                 Ok(ActionPlace {
                     path: resolved.root.join(path),
+                    root: Some(resolved.root),
+                    author: Author::Other,
                     repository: format!("{owner}/{repository}"),
                     reference: reference.clone(),
                     commit: Some(resolved.commit),
@@ -122,7 +117,32 @@ impl JobRun<'_, '_> {
         }
     }
 
-    /// The inputs of an action: what is given, else the default.
+    /// `$/path`: the repository of the action around it, else that of the workflow, at the commit of
+    /// the run. It does not matter what steps did to the workspace.
+    fn same_repository(&self, frame: &Frame, path: &str) -> Result<ActionPlace, String> {
+        if let Some(around) = &frame.action
+            && let Some(root) = &around.root
+        {
+            return Ok(ActionPlace { path: root.join(path), ..around.clone() });
+        }
+        let root = self.shared.task.places.temp.join("_commit");
+        let one_at_a_time = self.shared.exporting.lock();
+        if !root.is_dir() {
+            self.shared.host.origin.export(&root)?;
+        }
+        drop(one_at_a_time);
+        let text = |name| self.shared.github.get(name).and_then(Value::as_str).unwrap_or_default();
+        Ok(ActionPlace {
+            path: root.join(path),
+            root: Some(root),
+            author: Author::Own,
+            repository: text("repository").to_owned(),
+            reference: text("sha").to_owned(),
+            commit: None,
+        })
+    }
+
+    /// The inputs of an action: what is given, else the default, else nothing at all.
     pub(super) fn inputs(
         &self,
         frame: &Frame,
@@ -130,18 +150,36 @@ impl JobRun<'_, '_> {
         with: &Variables,
     ) -> Result<Variables, String> {
         let mut inputs = with.clone();
-        for input in declared {
-            let given = with.keys().any(|name| name.eq_ignore_ascii_case(&input.name));
-            if let (true, Some(message)) = (given, &input.deprecation) {
-                self.output()
-                    .say(self.step, &format!("##[warning]input `{}`: {message}", input.name));
-            }
-            if let (false, Some(default)) = (given, &input.default) {
-                let value = evaluate_template(default, &self.env(frame, &Variables::default()))?;
-                inputs.insert(input.name.clone(), to_text(&value).into_owned());
-            }
+        let missing = declared.iter().filter(|input| !is_given(with, input));
+        for input in missing {
+            let value = match &input.default {
+                Some(default) => {
+                    evaluate_template(default, &self.env(frame, &Variables::default()))?
+                }
+                None => Value::from(""),
+            };
+            inputs.insert(input.name.clone(), to_text(&value).into_owned());
         }
         Ok(inputs)
+    }
+
+    /// Says what is odd about the inputs that are given.
+    fn warn_of_inputs(&self, declared: &[ActionInput], with: &Variables) {
+        for input in declared.iter().filter(|input| is_given(with, input)) {
+            if let Some(message) = &input.deprecation {
+                let warning = format!("##[warning]input `{}`: {message}", input.name);
+                self.output().say(self.step, &warning);
+            }
+        }
+        for name in with.keys() {
+            if !declared.iter().any(|input| input.name.eq_ignore_ascii_case(name)) {
+                let known: Vec<_> = declared.iter().map(|input| &*input.name).collect();
+                let known = known.join(", ");
+                let warning =
+                    format!("##[warning]the action has no input `{name}`; it has: {known}");
+                self.output().say(self.step, &warning);
+            }
+        }
     }
 
     fn composite(
@@ -173,31 +211,31 @@ impl JobRun<'_, '_> {
     ) -> Result<Executed, String> {
         let mut action_env = Variables::default();
         for (name, value) in inputs {
-            action_env.insert(input_name(name), value.trim().to_owned());
+            action_env.insert(input_name(name), value.clone());
         }
         for (name, value) in state {
             action_env.insert(state_name(name), value.clone());
         }
-        let environment = self.environment(&frame.env, &action_env, &Variables::default());
-        let path = Self::search_path(&environment);
+        let path = Self::search_path(&self.shared.host.inherited);
         let cwd = self.shared.task.places.workspace.clone();
-        let program = find_node(version, &path, &cwd)?;
+        let node = self.shared.host.nodes.find(version, &path)?;
+        if let Some(note) = node.note {
+            self.output().say(self.step, &format!("##[warning]{note}"));
+        }
         let directory = frame.action.as_ref().map_or_else(PathBuf::new, |place| place.path.clone());
         let args = vec![directory.join(script).into_os_string()];
-        let parts = ProcessParts { step_env: &frame.env, action_env: &action_env, timeout };
-        self.execute(frame, program, args, &cwd, &parts)
+        let server = Some(self.shared.host.origin.address(self.shared.tree)?);
+        let parts = ProcessParts { step_env: &frame.env, action_env: &action_env, timeout, server };
+        self.execute(frame, node.program, args, &cwd, &parts)
     }
 
     fn checkout(&mut self, with: &Variables) -> Result<Done, String> {
         let get =
             |name: &str| with.get(name).map(|value| value.trim()).filter(|value| !value.is_empty());
-        let own = self
-            .shared
-            .github
-            .get("repository")
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned();
+        let text = |name| {
+            self.shared.github.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let own = text("repository");
         if let Some(other) = get("repository").filter(|other| *other != own) {
             return Err(format!(
                 "the built-in checkout knows only `{own}`; put `actions/checkout` into the mirror to get `{other}`"
@@ -211,26 +249,27 @@ impl JobRun<'_, '_> {
             }
         }
         let depth = get("fetch-depth").unwrap_or("1");
-        let sha =
-            self.shared.github.get("sha").and_then(Value::as_str).unwrap_or_default().to_owned();
         let checkout = Checkout {
-            repository: self.shared.host.repository.clone(),
-            commit: sha,
+            repository: self.shared.host.origin.repository()?.root().to_owned(),
+            commit: text("sha"),
+            own_reference: text("ref"),
             reference: get("ref").map(str::to_owned),
             path: get("path").unwrap_or(".").to_owned(),
             depth: depth
                 .parse()
                 .map_err(|_| format!("`fetch-depth` is `{depth}`, expected a whole number"))?,
         };
+        let reference = get("ref").map_or_else(|| text("ref"), str::to_owned);
         let commit =
             checkout.run(&self.shared.task.places.workspace).map_err(|error| error.to_string())?;
         self.output().say(self.step, &format!("Checked out {commit} (built-in checkout)"));
-        let reference = get("ref")
-            .map(str::to_owned)
-            .or_else(|| self.shared.github.get("ref").and_then(Value::as_str).map(str::to_owned));
         Ok((
             Conclusion::Success,
-            vec![("commit".to_owned(), commit), ("ref".to_owned(), reference.unwrap_or_default())],
+            vec![("commit".to_owned(), commit), ("ref".to_owned(), reference)],
         ))
     }
+}
+
+fn is_given(with: &Variables, input: &ActionInput) -> bool {
+    with.keys().any(|name| name.eq_ignore_ascii_case(&input.name))
 }

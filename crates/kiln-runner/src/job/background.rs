@@ -91,6 +91,7 @@ impl Slots {
 impl JobRun<'_, '_> {
     /// Starts a background step, unless its condition says no.
     pub(super) fn launch(&mut self, frame: &mut Frame, step: &Step) {
+        frame.step.clone_from(&step.id);
         let (at, name) = (self.number(), self.name(frame, step));
         let refusal = match self.holds(frame, &step.condition.text) {
             Ok(true) => None,
@@ -112,12 +113,7 @@ impl JobRun<'_, '_> {
     }
 
     fn spawn(&mut self, frame: &Frame, step: &Step, at: usize, name: &str) -> std::io::Result<()> {
-        // One that was started although the job is cancelled runs on, as other steps do.
-        let control = if self.control.is_cancelled() {
-            self.control.despite_cancel().child()?
-        } else {
-            self.control.child()?
-        };
+        let control = self.step_control().child()?;
         let mut beside = self.fork(control.clone(), at);
         let (mut frame, step_copy, title) = (frame.clone(), step.clone(), name.to_owned());
         let work = move || beside.run_beside(&mut frame, &step_copy, &title);
@@ -198,7 +194,12 @@ impl JobRun<'_, '_> {
         for running in waited {
             let ended = running.thread.join().unwrap_or_else(|panic| resume_unwind(panic));
             let conclusion = ended.end.conclusion;
-            self.output().say(self.step, &format!("{}: {}", running.name, conclusion.result()));
+            let (name, result) = (&running.name, conclusion.result());
+            if conclusion.is_failure() {
+                self.output().error(self.step, &format!("the background step `{name}` failed"));
+            } else {
+                self.output().say(self.step, &format!("{name}: {result}"));
+            }
             ended.changes.env.into_iter().for_each(|(name, value)| self.set_env(name, value));
             ended.changes.path.into_iter().for_each(|entry| self.add_path(entry));
             self.posts.take_over(ended.posts);

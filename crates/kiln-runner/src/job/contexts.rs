@@ -13,8 +13,9 @@ use super::task::Task;
 /// The contexts of one step at one moment.
 pub(super) struct StepEnv<'a> {
     pub(super) task: &'a Task,
-    /// `github` with what changes from step to step.
     pub(super) github: &'a Object,
+    /// What changes in it from step to step.
+    pub(super) own: Vec<(&'static str, String)>,
     pub(super) env: Variables,
     pub(super) steps: Value,
     /// Replaces the job's inputs inside an action.
@@ -35,7 +36,13 @@ impl Env for StepEnv<'_> {
             )
         };
         Some(match name {
-            "github" => Value::object(self.github.clone()),
+            "github" => {
+                let mut github = self.github.clone();
+                for (name, value) in &self.own {
+                    github.insert(*name, Value::from(value.as_str()));
+                }
+                Value::object(github)
+            }
             "env" => strings(&mut self.env.iter()),
             "vars" => Value::object(contexts.vars.clone()),
             "inputs" => self.inputs.clone(),

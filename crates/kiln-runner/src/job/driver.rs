@@ -1,9 +1,8 @@
 //! Runs the steps of one job, in order, and what they leave for its end.
 
 use std::fs;
-use std::path::PathBuf;
-use std::sync::OnceLock;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Mutex, OnceLock};
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
@@ -13,8 +12,9 @@ use kiln_core::value::{Object, Value};
 use kiln_lang::engine::{evaluate_data, evaluate_template, evaluate_text};
 use kiln_lang::expr::coerce::{to_number, to_text, truthy};
 
-use crate::action::Resolver;
+use crate::action::{Nodes, Resolver};
 use crate::backend::Backend;
+use crate::origin::Origin;
 use crate::process::{Control, Tree};
 
 use super::background::{Background, Slots};
@@ -24,9 +24,6 @@ use super::frame::Frame;
 use super::output::Output;
 use super::post::Posts;
 use super::task::{Report, Reporter, StepEnd, Task};
-
-/// GitHub's limit for a job that sets none.
-const DEFAULT_TIMEOUT: Duration = Duration::from_hours(6);
 
 /// How a step's work ended, and its outputs.
 pub(super) type Done = (Conclusion, Vec<(String, String)>);
@@ -39,12 +36,13 @@ pub struct Host {
     /// The environment that jobs start from.
     pub inherited: Environment,
     pub resolver: Resolver,
-    /// The repository of the workflow on this machine, for the built-in checkout.
-    pub repository: PathBuf,
+    /// The repository of the workflow, as actions fetch it.
+    pub origin: Origin,
+    pub nodes: Nodes,
+    /// How long a job may take that sets no limit itself.
+    pub timeout: Duration,
     /// How long a step may print nothing.
     pub silence: Option<Duration>,
-    /// How many bytes of log a job may write before the rest is dropped.
-    pub log_limit: u64,
 }
 
 /// Runs a job to its end. Cancelling `control` ends the running step; steps whose condition still
@@ -57,7 +55,7 @@ pub fn run(
     tree: &Tree,
 ) -> Report {
     let Some(steps) = task.steps() else {
-        return Report { conclusion: Conclusion::Failure, outputs: Vec::new() };
+        return Report { conclusion: Conclusion::Failure, outputs: Vec::new(), deployment: None };
     };
     let shared = Shared::new(task, host, reporter, tree);
     thread::scope(|scope| {
@@ -75,7 +73,8 @@ pub fn run(
         }
         run.posts(&mut frame);
         let outputs = run.outputs(&frame);
-        Report { conclusion: frame.status, outputs }
+        let deployment = run.deployment(&mut frame);
+        Report { conclusion: frame.status, outputs, deployment }
     })
 }
 
@@ -92,14 +91,16 @@ pub(super) struct Shared<'j> {
     /// When the job as a whole must be over.
     pub(super) deadline: OnceLock<Instant>,
     pub(super) slots: Slots,
+    /// Held while the files of the commit are written out.
+    pub(super) exporting: Mutex<()>,
 }
 
 impl<'j> Shared<'j> {
     fn new(task: &'j Task, host: &'j Host, reporter: &'j dyn Reporter, tree: &'j Tree) -> Self {
-        let output = Output::new(reporter, &task.places.workspace, host.log_limit);
-        for (_, secret) in &task.secrets {
-            output.hide(secret);
-        }
+        let mut masker = task.masker.clone();
+        // What is too short to be masked is too short to be a secret.
+        let _ = masker.add_all(task.secrets.iter().map(|(_, secret)| secret.as_str()));
+        let output = Output::new(reporter, &task.places.workspace, masker);
         Self {
             task,
             host,
@@ -110,6 +111,7 @@ impl<'j> Shared<'j> {
             files: AtomicUsize::new(1),
             deadline: OnceLock::new(),
             slots: Slots::default(),
+            exporting: Mutex::default(),
         }
     }
 }
@@ -131,6 +133,8 @@ pub(super) struct JobRun<'s, 'j> {
     numbered: usize,
     /// Whether a time limit ended the last process.
     pub(super) timed_out: bool,
+    /// Whether the step under way was started although the job had been cancelled.
+    pub(super) despite_cancel: bool,
 }
 
 /// Additions to the environment of later steps.
@@ -154,6 +158,7 @@ impl<'s, 'j> JobRun<'s, 'j> {
             step: 0,
             numbered: 0,
             timed_out: false,
+            despite_cancel: false,
         }
     }
 
@@ -213,7 +218,7 @@ impl<'s, 'j> JobRun<'s, 'j> {
         self.env = job_variables(&workflow, &job);
         let limit = match task.steps().and_then(|steps| steps.timeout_minutes.as_ref()) {
             Some(template) => self.minutes(frame, template)?,
-            None => DEFAULT_TIMEOUT,
+            None => self.shared.host.timeout,
         };
         self.shared.deadline.get_or_init(|| Instant::now() + limit);
         Ok(())
@@ -229,6 +234,7 @@ impl<'s, 'j> JobRun<'s, 'j> {
         StepEnv {
             task: self.shared.task,
             github: &self.shared.github,
+            own: frame.github(),
             env,
             steps: Value::object(frame.steps.clone()),
             inputs: frame.inputs.clone(),
@@ -269,6 +275,10 @@ impl<'s, 'j> JobRun<'s, 'j> {
             self.output().step_finished(at, end);
         }
         self.wait_for_the_rest(frame);
+        if self.control.is_cancelled() {
+            // Also when no step was under way that could have noticed.
+            frame.worsen(Conclusion::Cancelled);
+        }
     }
 
     /// The steps of a composite action.
@@ -292,6 +302,7 @@ impl<'s, 'j> JobRun<'s, 'j> {
 
     /// One step: its condition, its work, and what its failure means.
     fn one(&mut self, frame: &mut Frame, step: &Step) -> (StepEnd, Vec<(String, String)>) {
+        frame.step.clone_from(&step.id);
         match self.holds(frame, &step.condition.text) {
             Ok(true) => self.tries(frame, step),
             Ok(false) => (StepEnd::same(Conclusion::Skipped), Vec::new()),
@@ -302,7 +313,10 @@ impl<'s, 'j> JobRun<'s, 'j> {
         }
     }
 
-    pub(super) fn holds(&self, frame: &Frame, condition: &str) -> Result<bool, String> {
+    /// Whether a step is to run. If it is although the job was cancelled before, that same cancel must
+    /// not end it; one that comes later must.
+    pub(super) fn holds(&mut self, frame: &Frame, condition: &str) -> Result<bool, String> {
+        self.despite_cancel = self.control.is_cancelled();
         evaluate_text(condition, &self.env(frame, &Variables::default()))
             .map(|value| truthy(&value))
     }

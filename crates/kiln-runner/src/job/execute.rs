@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use kiln_core::run::Conclusion;
 
-use crate::process::{Command, End, Limits};
+use crate::process::{Command, Control, End, Limits};
 
 use super::driver::JobRun;
 use super::environment::{Environment, Layers, Variables};
@@ -23,6 +23,8 @@ pub(super) struct ProcessParts<'p> {
     pub(super) step_env: &'p Variables,
     pub(super) action_env: &'p Variables,
     pub(super) timeout: Option<Duration>,
+    /// Where actions find the repository; scripts are told the public address, so that links work.
+    pub(super) server: Option<String>,
 }
 
 pub(super) struct Executed {
@@ -77,11 +79,14 @@ impl JobRun<'_, '_> {
         cwd: &Path,
         parts: &ProcessParts<'_>,
     ) -> Result<Executed, String> {
-        let files = CommandFiles::create(&self.shared.task.places.temp, self.next_number())?;
+        let files = CommandFiles::create(&self.shared.task.places.scripts, self.next_number())?;
         let github = &self.shared.github;
-        let protected = Protected { task: self.shared.task, frame, github, files: &files };
-        let environment =
-            self.environment(parts.step_env, parts.action_env, &protected.variables());
+        let mut protected =
+            Protected { task: self.shared.task, frame, github, files: &files }.variables();
+        if let Some(server) = &parts.server {
+            protected.insert("GITHUB_SERVER_URL".to_owned(), server.clone());
+        }
+        let environment = self.environment(parts.step_env, parts.action_env, &protected);
         let unsecure = environment.get(OsStr::new("ACTIONS_ALLOW_UNSECURE_COMMANDS"));
         let allow_unsecure = unsecure.is_some_and(|value| value.eq_ignore_ascii_case("true"));
         let env = environment.into_iter().collect();
@@ -94,9 +99,9 @@ impl JobRun<'_, '_> {
         drop(sink);
         let end = end.map_err(|error| error.to_string())?;
         let left = files.read();
-        files.remove();
+        files.remove(&left);
         self.timed_out = matches!(end, End::TimedOut | End::Silent);
-        let (mut conclusion, why) = judge(end, wall);
+        let (mut conclusion, why) = judge(end, wall, self.shared.host.silence);
         if end == End::TimedOut && wall == left_to_job {
             conclusion = Conclusion::TimedOut;
         }
@@ -119,16 +124,16 @@ impl JobRun<'_, '_> {
     ) -> io::Result<End> {
         let silence = self.shared.host.silence;
         let limits = Limits { wall: Some(wall), silence, ..Limits::default() };
-        // A step that runs although the job is cancelled must not be stopped by that same cancel.
-        let control = if self.control.is_cancelled() {
-            self.control.despite_cancel()
-        } else {
-            self.control.clone()
-        };
+        let control = self.step_control();
         let tree = self.shared.tree.part()?;
         let outcome = self.shared.host.backend.run(command, sink, &control, &limits, &tree);
         self.shared.tree.take_back(&tree);
         Ok(outcome?.end)
+    }
+
+    /// By what the processes of this step are stopped.
+    pub(super) fn step_control(&self) -> Control {
+        if self.despite_cancel { self.control.despite_cancel() } else { self.control.clone() }
     }
 
     /// Takes over what a step left in its files. Returns whether all of it could be read.
@@ -176,7 +181,7 @@ impl JobRun<'_, '_> {
 }
 
 /// What the end of a process means for its step, and what the log says about it.
-fn judge(end: End, wall: Duration) -> (Conclusion, Option<String>) {
+fn judge(end: End, wall: Duration, silence: Option<Duration>) -> (Conclusion, Option<String>) {
     match end {
         End::Exited(0) => (Conclusion::Success, None),
         End::Exited(code) => {
@@ -187,12 +192,25 @@ fn judge(end: End, wall: Duration) -> (Conclusion, Option<String>) {
         }
         End::TimedOut => (
             Conclusion::Failure,
-            Some(format!("the step ran longer than {} s and was ended", wall.as_secs())),
+            Some(format!("the step ran longer than {} and was ended", span(wall))),
         ),
         End::Silent => (
             Conclusion::Failure,
-            Some("the step printed nothing for too long and was ended".to_owned()),
+            Some(format!(
+                "the step printed nothing for {} and was ended",
+                span(silence.unwrap_or_default())
+            )),
         ),
         End::Cancelled => (Conclusion::Cancelled, Some("the step was cancelled".to_owned())),
+    }
+}
+
+/// A limit in words.
+fn span(limit: Duration) -> String {
+    let seconds = limit.as_secs_f64();
+    match seconds {
+        ..2.0 => format!("{seconds:.1} s"),
+        ..120.0 => format!("{seconds:.0} s"),
+        _ => format!("{:.0} min", seconds / 60.0),
     }
 }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use kiln_core::run::Conclusion;
 use kiln_core::value::{Object, Value};
 
+use crate::action::Author;
+
 use super::environment::Variables;
 use super::task::StepEnd;
 
@@ -25,11 +27,16 @@ pub(super) struct Frame {
     pub(super) depth: usize,
     /// The ids of the steps that led here, each with a slash behind it.
     scope: String,
+    /// The id of the step under way.
+    pub(super) step: String,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct ActionPlace {
     pub(super) path: PathBuf,
+    /// The files of its whole repository; `None` for those of the workspace.
+    pub(super) root: Option<PathBuf>,
+    pub(super) author: Author,
     /// `owner/repository`, for actions that were fetched.
     pub(super) repository: String,
     pub(super) reference: String,
@@ -47,6 +54,7 @@ impl Frame {
             action: None,
             depth: 0,
             scope: String::new(),
+            step: String::new(),
         }
     }
 
@@ -60,12 +68,24 @@ impl Frame {
     ) -> Self {
         Self {
             scope: self.key(id) + "/",
+            step: id.to_owned(),
             inputs: Value::object(inputs),
             env,
             action: Some(place),
             depth: self.depth + 1,
             ..Self::of_job(Object::new())
         }
+    }
+
+    /// What changes in the `github` context from step to step.
+    pub(super) fn github(&self) -> Vec<(&'static str, String)> {
+        let mut own = vec![("action", self.step.clone())];
+        if let Some(place) = &self.action {
+            own.push(("action_path", place.path.to_string_lossy().into_owned()));
+            own.push(("action_repository", place.repository.clone()));
+            own.push(("action_ref", place.reference.clone()));
+        }
+        own
     }
 
     /// What tells a step from all others of the job.

@@ -5,6 +5,7 @@ pub mod annotations;
 mod background;
 pub mod commands;
 mod contexts;
+mod deployment;
 mod driver;
 pub mod environment;
 mod execute;
@@ -23,5 +24,6 @@ mod task;
 mod variables;
 
 pub use annotations::Annotation;
+pub use deployment::Deployment;
 pub use driver::{Host, run};
 pub use task::{Contexts, Places, Report, Reporter, StepEnd, Task};

@@ -23,10 +23,6 @@ struct Voice {
     masker: Masker,
     matchers: Matchers,
     workspace: PathBuf,
-    written: u64,
-    /// How much log the job may write before the rest is dropped.
-    limit: u64,
-    cut: bool,
 }
 
 /// What the commands of one step ask for.
@@ -41,26 +37,14 @@ pub(super) struct Said {
 }
 
 impl<'r> Output<'r> {
-    pub(super) fn new(reporter: &'r dyn Reporter, workspace: &Path, limit: u64) -> Self {
-        let voice = Voice {
-            masker: Masker::default(),
-            matchers: Matchers::default(),
-            workspace: workspace.to_owned(),
-            written: 0,
-            limit,
-            cut: false,
-        };
+    pub(super) fn new(reporter: &'r dyn Reporter, workspace: &Path, masker: Masker) -> Self {
+        let voice =
+            Voice { masker, matchers: Matchers::default(), workspace: workspace.to_owned() };
         Self { reporter, voice: Mutex::new(voice) }
     }
 
     fn voice(&self) -> MutexGuard<'_, Voice> {
         self.voice.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Hides a secret from here on.
-    pub(super) fn hide(&self, secret: &str) {
-        // What is too short to be masked is too short to be a secret.
-        let _ = self.voice().masker.add(secret);
     }
 
     pub(super) fn mask(&self, text: &str) -> String {
@@ -89,6 +73,11 @@ impl<'r> Output<'r> {
         self.reporter.summary(step, &masked);
     }
 
+    /// Lets those who watch hear what was said so far.
+    pub(super) fn flush(&self) {
+        self.reporter.flush();
+    }
+
     /// Writes lines of our own to the log.
     pub(super) fn say(&self, step: usize, text: &str) {
         self.voice().say(self.reporter, step, text);
@@ -103,8 +92,8 @@ impl<'r> Output<'r> {
 impl Voice {
     fn say(&mut self, reporter: &dyn Reporter, step: usize, text: &str) {
         for line in text.lines() {
-            let masked = self.masker.mask_line(line.as_bytes()).into_owned();
-            self.log(reporter, step, &masked);
+            let masked = self.masker.mask_line(line.as_bytes());
+            reporter.line(step, &masked);
         }
     }
 
@@ -115,22 +104,8 @@ impl Voice {
         reporter.annotation(step, &annotation);
     }
 
-    /// Over the cap the job goes on, and the log says where it was cut.
-    fn log(&mut self, reporter: &dyn Reporter, step: usize, line: &[u8]) {
-        if self.cut {
-            return;
-        }
-        self.written += line.len() as u64 + 1;
-        if self.written > self.limit {
-            self.cut = true;
-            let mark = format!("[the log was cut here: it is longer than {} bytes]", self.limit);
-            reporter.line(step, mark.as_bytes());
-            return;
-        }
-        reporter.line(step, line);
-    }
-
-    fn add_matcher(&mut self, reporter: &dyn Reporter, step: usize, file: &str) {
+    /// Returns whether the file could be used.
+    fn add_matcher(&mut self, reporter: &dyn Reporter, step: usize, file: &str) -> bool {
         let path = self.workspace.join(file);
         let added = fs::read_to_string(&path)
             .map_err(|error| format!("cannot read the problem matcher `{file}`: {error}"))
@@ -138,8 +113,14 @@ impl Voice {
                 matcher::parse(text.as_bytes()).map_err(|error| format!("`{file}`: {error}"))
             });
         match added {
-            Ok(configs) => self.matchers.add(configs),
-            Err(message) => self.error(reporter, step, &message),
+            Ok(configs) => {
+                self.matchers.add(configs);
+                true
+            }
+            Err(message) => {
+                self.error(reporter, step, &message);
+                false
+            }
         }
     }
 
@@ -201,7 +182,8 @@ impl<'s, 'r> StepSink<'s, 'r> {
             }
             Command::AddMatcher(file) => {
                 let (reporter, step) = (self.output.reporter, self.step);
-                self.voice().add_matcher(reporter, step, &file);
+                let added = self.voice().add_matcher(reporter, step, &file);
+                self.said.failed |= !added;
             }
             Command::RemoveMatcher(which) => self.voice().remove_matcher(&which),
             Command::SetOutput { name, value } => self.said.outputs.push((name, value)),
@@ -250,8 +232,8 @@ impl<'s, 'r> StepSink<'s, 'r> {
                 return self.annotate(annotation);
             }
         }
-        let masked = voice.masker.mask_line(line).into_owned();
-        voice.log(self.output.reporter, self.step, &masked);
+        let masked = voice.masker.mask_line(line);
+        self.output.reporter.line(self.step, &masked);
     }
 }
 
@@ -267,10 +249,9 @@ impl Sink for StepSink<'_, '_> {
             return self.whole_line(stream, text);
         }
         // A line this long is text: it is masked piece by piece and read for nothing else.
-        let voice = self.voice.get_or_insert_with(|| self.output.voice());
+        let voice = &mut **self.voice.get_or_insert_with(|| self.output.voice());
         let masked = voice.masker.mask_chunk(&mut self.carries[stream], text, !continues);
-        let masked = masked.into_owned();
-        voice.log(self.output.reporter, self.step, &masked);
+        self.output.reporter.line(self.step, &masked);
     }
 
     fn flush(&mut self) {

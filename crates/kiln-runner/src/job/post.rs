@@ -25,6 +25,13 @@ pub(super) struct Post {
     pub(super) state: Vec<(String, String)>,
 }
 
+impl Post {
+    /// The id of the step, without those that led to it.
+    pub(super) fn step(&self) -> &str {
+        self.key.rsplit('/').next().unwrap_or_default()
+    }
+}
+
 /// The clean-ups of a job, and what actions saved on the way to them.
 #[derive(Default)]
 pub(super) struct Posts {
@@ -82,6 +89,7 @@ impl JobRun<'_, '_> {
         let mut inner = frame.clone();
         inner.env.clone_from(&post.env);
         inner.action = Some(post.place.clone());
+        post.step().clone_into(&mut inner.step);
         let state = &post.state;
         let done = self.node(&inner, &post.script.path, post.node, &post.inputs, state, None)?;
         Ok(done.conclusion)

@@ -44,6 +44,7 @@ impl JobRun<'_, '_> {
         let mut inner = frame.clone();
         inner.env.clone_from(&action.env);
         inner.action = Some(action.place.clone());
+        action.step().clone_into(&mut inner.step);
         let done = self.node(&inner, &pre.script.path, action.node, &action.inputs, &[], None)?;
         action.state = done.said.state;
         self.posts.save(&action.key, &action.state);
@@ -79,7 +80,7 @@ impl JobRun<'_, '_> {
             return Ok(());
         }
         let place = self.place(frame, &used.target)?;
-        let Action { name, inputs, runs, .. } = load(&place.path)?.action;
+        let Action { name, inputs, runs, .. } = load(&place.path, place.author)?.action;
         let mut env = frame.env.clone();
         env.extend(self.variables(frame, step.env.as_ref())?);
         let with = self.variables(frame, used.with.as_ref())?;

@@ -1,6 +1,5 @@
 //! `run` steps.
 
-use std::fs;
 use std::time::Duration;
 
 use kiln_core::plan::{Run, Template};
@@ -12,6 +11,7 @@ use crate::process::find_program;
 use super::driver::{Done, JobRun};
 use super::environment::Variables;
 use super::execute::ProcessParts;
+use super::files;
 use super::frame::Frame;
 use super::shell::Script;
 
@@ -43,18 +43,23 @@ impl JobRun<'_, '_> {
             .filter(|directory| !directory.is_empty())
             .map_or_else(|| workspace.clone(), |directory| workspace.join(directory));
         let number = self.next_number();
-        let stem = self.shared.task.places.temp.join(format!("script-{number}"));
+        let stem = self.shared.task.places.scripts.join(format!("script-{number}"));
         let which = |name: &str| find_program(std::path::Path::new(name), &path, &cwd);
         let script = Script::new(shell.as_deref(), &script, &stem, which)
             .map_err(|error| error.to_string())?;
-        fs::write(&script.path, &script.contents).map_err(|error| {
+        files::write(&script.path, &script.contents).map_err(|error| {
             format!("cannot write the script `{}`: {error}", script.path.display())
         })?;
         self.announce(&script.contents, &script.description);
         let args = script.args.iter().map(Into::into).collect();
-        let parts = ProcessParts { step_env: &layered, action_env: &Variables::default(), timeout };
+        let parts = ProcessParts {
+            step_env: &layered,
+            action_env: &Variables::default(),
+            timeout,
+            server: None,
+        };
         let done = self.execute(frame, script.program, args, &cwd, &parts);
-        let _ = fs::remove_file(&script.path);
+        files::wipe(&script.path);
         let done = done?;
         Ok((done.conclusion, done.said.outputs))
     }
@@ -81,5 +86,6 @@ impl JobRun<'_, '_> {
         self.output().say(step, script.trim_end());
         self.output().say(step, &format!("shell: {shell}"));
         self.output().say(step, "##[endgroup]");
+        self.output().flush();
     }
 }

@@ -8,6 +8,8 @@ use kiln_core::run::Conclusion;
 use kiln_core::value::Object;
 
 use super::annotations::Annotation;
+use super::deployment::Deployment;
+use super::mask::Masker;
 
 /// One leg of a job, ready to run.
 #[derive(Debug, Clone)]
@@ -18,7 +20,12 @@ pub struct Task {
     /// The name people see.
     pub name: String,
     pub contexts: Contexts,
+    /// The name of the environment it deploys to.
+    pub environment: Option<String>,
+    /// What the `secrets` context holds: a called workflow sees only what its caller hands on.
     pub secrets: Vec<(String, String)>,
+    /// What must never be shown: all secrets of the run, also those that this job does not see.
+    pub masker: Masker,
     pub places: Places,
 }
 
@@ -57,6 +64,8 @@ pub struct Places {
     pub workspace: PathBuf,
     /// Emptied with the job.
     pub temp: PathBuf,
+    /// The scripts of `run` steps and the files through which steps talk back.
+    pub scripts: PathBuf,
     /// Tools that setup actions keep between jobs.
     pub tool_cache: PathBuf,
     /// Actions that were fetched, by commit.
@@ -68,6 +77,7 @@ pub struct Places {
 pub struct Report {
     pub conclusion: Conclusion,
     pub outputs: Vec<(String, String)>,
+    pub deployment: Option<Deployment>,
 }
 
 /// How a step ended: before and after `continue-on-error`.

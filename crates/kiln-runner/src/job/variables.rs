@@ -9,8 +9,38 @@ use super::files::CommandFiles;
 use super::frame::Frame;
 use super::task::{Places, Task};
 
-/// Properties of the `github` context that are not variables as well.
-const NOT_VARIABLES: [&str; 3] = ["event", "token", "workspace"];
+/// Properties of the `github` context that are variables as well, as with GitHub's runner.
+const VARIABLES: [&str; 29] = [
+    "actor",
+    "actor_id",
+    "api_url",
+    "base_ref",
+    "event_name",
+    "event_path",
+    "graphql_url",
+    "head_ref",
+    "job",
+    "ref",
+    "ref_name",
+    "ref_protected",
+    "ref_type",
+    "repository",
+    "repository_id",
+    "repository_owner",
+    "repository_owner_id",
+    "retention_days",
+    "run_attempt",
+    "run_id",
+    "run_number",
+    "server_url",
+    "sha",
+    "triggering_actor",
+    "workflow",
+    "workflow_ref",
+    "workflow_sha",
+    "artifacts",
+    "artifacts_list",
+];
 
 /// What every process of a step finds in its environment and cannot change.
 pub(super) struct Protected<'a> {
@@ -23,7 +53,7 @@ pub(super) struct Protected<'a> {
 impl Protected<'_> {
     pub(super) fn variables(&self) -> Variables {
         let mut all = Variables::default();
-        for (name, value) in self.github.iter().filter(|(name, _)| !NOT_VARIABLES.contains(name)) {
+        for (name, value) in self.github.iter().filter(|(name, _)| VARIABLES.contains(name)) {
             all.insert(format!("GITHUB_{}", name.to_uppercase()), to_text(value).into_owned());
         }
         let places = &self.task.places;
@@ -43,10 +73,8 @@ impl Protected<'_> {
             ("RUNNER_ENVIRONMENT", "self-hosted".to_owned()),
         ];
         all.extend(own.map(|(name, value)| (name.to_owned(), value)));
-        if let Some(action) = &self.frame.action {
-            all.insert("GITHUB_ACTION_PATH".to_owned(), path(&action.path));
-            all.insert("GITHUB_ACTION_REPOSITORY".to_owned(), action.repository.clone());
-            all.insert("GITHUB_ACTION_REF".to_owned(), action.reference.clone());
+        for (name, value) in self.frame.github() {
+            all.insert(format!("GITHUB_{}", name.to_uppercase()), value);
         }
         all
     }
@@ -54,11 +82,11 @@ impl Protected<'_> {
 
 /// Whether the runner itself sets a variable, so that no step may.
 pub(super) fn is_protected(name: &str, task: &Task) -> bool {
-    const OWN: [&str; 7] =
-        ["WORKSPACE", "ENV", "OUTPUT", "PATH", "STATE", "STEP_SUMMARY", "ACTIONS"];
+    const OWN: [&str; 8] =
+        ["WORKSPACE", "ENV", "OUTPUT", "PATH", "STATE", "STEP_SUMMARY", "ACTIONS", "ACTION"];
     if let Some(rest) = name.strip_prefix("GITHUB_") {
         let known = task.contexts.github.get(rest).is_some()
-            && !NOT_VARIABLES.contains(&rest.to_lowercase().as_str());
+            && VARIABLES.contains(&rest.to_lowercase().as_str());
         return known || OWN.contains(&rest);
     }
     name.starts_with("RUNNER_")

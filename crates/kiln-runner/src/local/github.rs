@@ -6,7 +6,7 @@ use std::path::Path;
 use kiln_core::value::{Object, Value};
 use kiln_lang::expr::json;
 
-use crate::git::{GitError, Repository};
+use crate::git::{GitError, Head, Repository};
 
 /// The event that a run answers.
 #[derive(Debug, Clone)]
@@ -20,21 +20,23 @@ pub struct EventSource {
 /// Builds the context. What only a server knows has the values of a first run.
 pub fn github_context(
     repository: &Repository,
-    commit: &str,
+    head: &Head,
     workflow: (&str, &str),
     event: &EventSource,
 ) -> Result<Object, GitError> {
-    let head = repository.ask(&["symbolic-ref", "-q", "HEAD"]).ok();
-    let reference = event.reference.clone().or(head).unwrap_or_default();
+    let commit = head.commit.as_str();
+    let reference = event.reference.clone().or_else(|| head.reference.clone()).unwrap_or_default();
     let (kind, name) =
         match (reference.strip_prefix("refs/heads/"), reference.strip_prefix("refs/tags/")) {
             (_, Some(tag)) => ("tag", tag),
             (Some(branch), None) => ("branch", branch),
             (None, None) => ("branch", reference.as_str()),
         };
-    let slug = slug(repository);
+    let settings = repository.settings(r"^(user\.name|remote\.origin\.url)$");
+    let slug = slug(repository, &settings);
     let owner = slug.split('/').next().unwrap_or_default().to_owned();
-    let actor = repository.ask(&["config", "user.name"]).unwrap_or_else(|_| "kiln".to_owned());
+    let user = settings.iter().rfind(|(name, _)| name == "user.name");
+    let actor = user.map_or_else(|| "kiln".to_owned(), |(_, value)| value.clone());
     let server = "https://github.com";
     let text = |path: &[&str]| {
         event.payload.path(path).and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -74,8 +76,9 @@ pub fn github_context(
 }
 
 /// `owner/name` from the remote, else from the folder.
-fn slug(repository: &Repository) -> String {
-    let remote = repository.ask(&["remote", "get-url", "origin"]).unwrap_or_default();
+fn slug(repository: &Repository, settings: &[(String, String)]) -> String {
+    let remote = settings.iter().find(|(name, _)| name == "remote.origin.url");
+    let remote = remote.map(|(_, url)| url.as_str()).unwrap_or_default();
     let path = remote.trim_end_matches('/').trim_end_matches(".git").replace(':', "/");
     let mut parts = path.rsplit('/').filter(|part| !part.is_empty());
     if let (Some(name), Some(owner)) = (parts.next(), parts.next()) {
@@ -90,7 +93,5 @@ fn slug(repository: &Repository) -> String {
 /// The payload as actions read it.
 pub(super) fn write_event(github: &Object, path: &Path) -> Result<(), String> {
     let payload = json::write(&github.get("event").cloned().unwrap_or_default())?;
-    let written =
-        path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(path, payload));
-    written.map_err(|error| format!("cannot write `{}`: {error}", path.display()))
+    fs::write(path, payload).map_err(|error| format!("cannot write `{}`: {error}", path.display()))
 }

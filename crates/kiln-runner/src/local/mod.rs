@@ -1,34 +1,44 @@
 //! `kiln run`: a whole run on this machine, with the same engine and the same job driver as a fleet.
 
+mod expected;
+mod format;
 mod github;
+mod labels;
 mod log;
 mod pool;
+mod record;
+mod room;
 mod state;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, SystemTime};
 
-use kiln_core::plan::Plan;
-use kiln_core::run::{Conclusion, Effect, Event, LegNo, Neighbourhood, Run, RunState, apply};
+use kiln_core::run::{Conclusion, Effect, Event, LegNo, Neighbourhood, RunState, apply};
 use kiln_core::time::Timestamp;
 use kiln_core::value::Object;
 use kiln_lang::engine::Expressions;
 
-use crate::job::{Annotation, Host, StepEnd};
+use crate::job::{Annotation, Deployment, Host, StepEnd};
 use crate::process::{Control, Tree};
 use crate::workspace::Pristine;
 
 pub use github::{EventSource, github_context};
 use pool::{Finished, Pool};
+pub use record::{Changes, Order, Record, digest};
 use state::Names;
+
+/// How often a run is written down while it goes on.
+const RECORD_EVERY: Duration = Duration::from_secs(1);
 
 /// What a run on this machine needs to know.
 #[derive(Debug)]
 pub struct Options {
-    pub plan: Arc<Plan>,
+    /// The run as it starts: new, or a further attempt of one that ended.
+    pub start: Neighbourhood,
+    /// What was asked for, kept with the run.
+    pub order: Order,
     pub github: Object,
     pub vars: Object,
     pub inputs: Object,
@@ -40,11 +50,19 @@ pub struct Options {
     pub pristine: Pristine,
     pub host: Host,
     pub tool_cache: PathBuf,
+    /// The labels that this machine answers to; any label when there are none.
+    pub labels: Vec<String>,
+    /// How many bytes the log of a job may have.
+    pub log_limit: u64,
 }
 
-/// Something that people watching a run want to know.
+/// Something that people watching a run want to know. `Lines` are whole, each with its line break.
 #[derive(Debug, Clone)]
 pub enum Progress {
+    /// How many jobs the run has, as far as is known by now.
+    Expected {
+        jobs: usize,
+    },
     JobStarted {
         leg: LegNo,
         name: String,
@@ -54,10 +72,11 @@ pub enum Progress {
         step: usize,
         name: String,
     },
-    Line {
+    /// Whole lines of the log, each with its line break.
+    Lines {
         leg: LegNo,
         step: usize,
-        line: Vec<u8>,
+        text: Vec<u8>,
     },
     /// A try failed and the declared retry gives the step another.
     StepRetried {
@@ -78,16 +97,26 @@ pub enum Progress {
         leg: LegNo,
         markdown: String,
     },
+    Deployed {
+        leg: LegNo,
+        deployment: Deployment,
+    },
     JobFinished {
         leg: LegNo,
         conclusion: Conclusion,
     },
+    /// A job ended without having been started.
+    JobNotRun(JobSummary),
 }
 
 /// How the jobs of a run ended, in the order of the workflow.
 #[derive(Debug)]
 pub struct Summary {
     pub conclusion: Conclusion,
+    /// Counts from one; above that, jobs may have been taken over from earlier attempts.
+    pub attempt: u32,
+    /// Why a later run cannot go on from this one.
+    pub unrecorded: Option<String>,
     pub jobs: Vec<JobSummary>,
 }
 
@@ -100,6 +129,25 @@ pub struct JobSummary {
     pub note: Option<String>,
     pub took: Duration,
     pub log: Option<PathBuf>,
+    pub deployment: Option<Deployment>,
+    /// It did not run: an earlier attempt's end and outputs stand for it.
+    pub taken_over: bool,
+}
+
+impl JobSummary {
+    /// What there is to say about it besides how it ended.
+    pub fn remark(&self) -> Option<String> {
+        let verb =
+            if self.conclusion == Conclusion::Success { "deployed to" } else { "environment" };
+        let deployed = self.deployment.as_ref().map(|deployment| match &deployment.url {
+            Some(url) => format!("{verb} {} ({url})", deployment.environment),
+            None => format!("{verb} {}", deployment.environment),
+        });
+        let taken_over = self.taken_over.then(|| "taken over from an earlier run".to_owned());
+        let parts: Vec<String> =
+            self.note.clone().into_iter().chain(deployed).chain(taken_over).collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
+    }
 }
 
 /// What reaches the loop of a run.
@@ -157,7 +205,9 @@ impl<'t> LocalRun<'t> {
             vars: options.vars.clone(),
             inputs: options.inputs.clone(),
         };
-        let hood = Neighbourhood::new(Run::new(1, options.plan.clone()));
+        let hood = options.start.clone();
+        let expressions = expressions.at_attempt(hood.run.attempt);
+        prepare(&options)?;
         let control = Control::new()?;
         let pool = Pool::new(&options, &control, tree, progress);
         std::thread::scope(|scope| {
@@ -167,14 +217,24 @@ impl<'t> LocalRun<'t> {
                 expressions,
                 pool: &pool,
                 wakes: BTreeSet::new(),
+                deployments: BTreeMap::new(),
                 receiver,
                 control: &control,
                 options: &options,
+                progress,
+                expected: 0,
+                counted: Timestamp::default(),
+                recorded: Timestamp::default(),
+                record_due: None,
+                unrecorded: None,
             };
+            world.record();
             world.event(Event::Start);
             world.until_done();
             pool.close();
-            tree.sweep();
+            options.host.origin.stop();
+            tree.sweep_strangers();
+            world.record();
             Ok(world.summary())
         })
     }
@@ -186,9 +246,18 @@ struct World<'w> {
     pool: &'w Pool<'w>,
     /// Retries that wait, by when they are due.
     wakes: BTreeSet<(Timestamp, LegNo)>,
+    deployments: BTreeMap<LegNo, Deployment>,
     receiver: Receiver<Message>,
     control: &'w Control,
     options: &'w Options,
+    progress: &'w (dyn Fn(Progress) + Sync),
+    /// The number of jobs that was told last, and when it was counted.
+    expected: usize,
+    counted: Timestamp,
+    /// When the run was last written down, when it must be again, and what went wrong with it.
+    recorded: Timestamp,
+    record_due: Option<Timestamp>,
+    unrecorded: Option<String>,
 }
 
 impl World<'_> {
@@ -201,6 +270,7 @@ impl World<'_> {
             for effect in effects {
                 match effect {
                     Effect::Continue(step) => events.push(Event::Step(step)),
+                    Effect::Enqueue(leg) => events.extend(self.queue(leg)),
                     other => self.effect(&other),
                 }
             }
@@ -209,32 +279,76 @@ impl World<'_> {
 
     fn effect(&mut self, effect: &Effect) {
         match effect {
-            Effect::Enqueue(leg) => {
-                let names = Names { hood: &self.hood, expressions: &self.expressions };
-                self.pool.push(names.queued(*leg));
-            }
             Effect::Dequeue(leg) => self.pool.remove(*leg),
             Effect::Stop { leg, forced, .. } => self.pool.stop(*leg, *forced),
             Effect::WakeAt { leg, at } => {
                 self.wakes.insert((*at, *leg));
             }
+            Effect::LegDone { leg, .. } => self.tell_not_run(self.names().leg_not_run(*leg)),
+            Effect::NodeDone { node, .. } => self.tell_not_run(self.names().node_not_run(*node)),
             // There is only this run; the rest is told by the states themselves.
             _ => {}
         }
     }
 
+    fn names(&self) -> Names<'_> {
+        Names {
+            hood: &self.hood,
+            expressions: &self.expressions,
+            secrets: &self.options.secrets,
+            deployments: &self.deployments,
+        }
+    }
+
+    /// Gives the leg to the workers, unless this machine does not answer to its labels.
+    fn queue(&self, leg: LegNo) -> Option<Event> {
+        if let Some(reason) =
+            labels::missing(&self.options.labels, &self.expressions, &self.hood, leg)
+        {
+            return Some(Event::Skip { leg, reason });
+        }
+        self.pool.push(self.names().queued(leg));
+        None
+    }
+
+    fn tell_not_run(&self, job: Option<JobSummary>) {
+        if let Some(job) = job {
+            (self.progress)(Progress::JobNotRun(job));
+        }
+    }
+
+    fn tell_expected(&mut self) {
+        // Counting a large run again after each of its jobs would be felt.
+        const LARGE: usize = 1_000;
+        const PAUSE: Duration = Duration::from_millis(200);
+        if self.hood.nodes.len() + self.hood.legs.len() > LARGE && now() < self.counted + PAUSE {
+            return;
+        }
+        self.counted = now();
+        let jobs = expected::jobs(&self.hood);
+        if jobs != self.expected {
+            self.expected = jobs;
+            (self.progress)(Progress::Expected { jobs });
+        }
+    }
+
     fn until_done(&mut self) {
         while !matches!(self.hood.run.state, RunState::Done(_)) {
+            self.tell_expected();
             self.claim();
-            let message = match self.wakes.first() {
+            let wake = self.wakes.first().map(|(at, _)| *at);
+            let message = match wake.into_iter().chain(self.record_due).min() {
                 None => self.receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                Some((at, _)) => self.receiver.recv_timeout(at.since(now())),
+                Some(at) => self.receiver.recv_timeout(at.since(now())),
             };
             match message {
                 Ok(Message::Finished(finished)) => self.finished(finished),
                 Ok(Message::Cancel { forced }) => self.cancel(forced),
                 Err(RecvTimeoutError::Timeout) => self.wake(),
                 Err(RecvTimeoutError::Disconnected) => return,
+            }
+            if self.record_due.is_some_and(|at| at <= now()) {
+                self.record();
             }
         }
     }
@@ -251,8 +365,25 @@ impl World<'_> {
 
     fn finished(&mut self, finished: Finished) {
         let Finished { leg, attempt, report } = finished;
+        if let Some(deployment) = report.deployment {
+            self.deployments.insert(leg, deployment);
+        }
         let (conclusion, outputs) = (report.conclusion, report.outputs);
         self.event(Event::Finished { leg, attempt, conclusion, outputs });
+        self.record_due.get_or_insert(self.recorded + RECORD_EVERY);
+    }
+
+    /// Writes down how far the run is, so that another one can go on from here even if this process is
+    /// killed.
+    fn record(&mut self) {
+        let conclusion = match self.hood.run.state {
+            RunState::Done(conclusion) => conclusion,
+            _ => Conclusion::Cancelled,
+        };
+        let record = Record::of(&self.options.order, &self.hood, conclusion);
+        self.unrecorded = record.write(&self.options.directory).err();
+        self.recorded = now();
+        self.record_due = None;
     }
 
     fn cancel(&mut self, forced: bool) {
@@ -278,9 +409,17 @@ impl World<'_> {
             RunState::Done(conclusion) => conclusion,
             _ => Conclusion::Failure,
         };
-        let names = Names { hood: &self.hood, expressions: &self.expressions };
-        Summary { conclusion, jobs: names.summaries(&self.options.directory) }
+        let (attempt, unrecorded) = (self.hood.run.attempt, self.unrecorded.clone());
+        let jobs = self.names().summaries(&self.options.directory);
+        Summary { conclusion, attempt, unrecorded, jobs }
     }
+}
+
+/// Makes what the jobs of a run share.
+fn prepare(options: &Options) -> std::io::Result<()> {
+    std::fs::create_dir_all(options.directory.join("logs"))?;
+    let event = state::event_path(&options.directory);
+    github::write_event(&options.github, &event).map_err(std::io::Error::other)
 }
 
 /// The one place that looks at the clock.

@@ -1,7 +1,7 @@
 //! The workers of a local run: each takes the next queued leg and runs it to its end.
 
 use std::collections::{HashMap, VecDeque};
-use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Scope;
@@ -9,11 +9,14 @@ use std::thread::Scope;
 use kiln_core::plan::{JobIndex, WorkflowIndex};
 use kiln_core::run::{Conclusion, LegNo};
 
-use crate::job::{self, Contexts, Places, Report, Task};
+use crate::job::mask::Masker;
+use crate::job::{self, Contexts, Report, Task};
+use crate::origin::TOKEN_SECRET;
 use crate::process::{Control, Tree};
 
 use super::log::LegReporter;
-use super::state::log_path;
+use super::room::{self, Room};
+use super::state::{event_path, log_path};
 use super::{Message, Options, Progress};
 
 /// A leg that waits for a worker.
@@ -23,6 +26,10 @@ pub(super) struct Queued {
     pub(super) job: JobIndex,
     pub(super) name: String,
     pub(super) contexts: Contexts,
+    /// The environment it deploys to, or why its name could not be evaluated.
+    pub(super) environment: Result<Option<String>, String>,
+    /// What it sees of the secrets, or why they could not be handed on to it.
+    pub(super) secrets: Result<Vec<(String, String)>, String>,
 }
 
 pub(crate) struct Finished {
@@ -36,8 +43,12 @@ pub(super) struct Pool<'p> {
     control: &'p Control,
     tree: &'p Tree,
     progress: &'p (dyn Fn(Progress) + Sync),
+    /// Knows all secrets of the run; made once, since that takes longer than many a job.
+    masker: Masker,
     shared: Mutex<Shared>,
     changed: Condvar,
+    /// How many rooms were made.
+    rooms: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -59,7 +70,12 @@ impl<'p> Pool<'p> {
         progress: &'p (dyn Fn(Progress) + Sync),
     ) -> Self {
         let shared = Mutex::new(Shared { idle: options.jobs.max(1), ..Shared::default() });
-        Self { options, control, tree, progress, shared, changed: Condvar::new() }
+        let (changed, rooms) = (Condvar::new(), AtomicUsize::new(0));
+        let secrets = options.secrets.iter().map(|(_, secret)| secret.as_str());
+        let mut masker = Masker::default();
+        // What is too short to be masked is too short to be a secret.
+        let _ = masker.add_all(secrets.chain([options.host.origin.token()]));
+        Self { options, control, tree, progress, masker, shared, changed, rooms }
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
@@ -116,9 +132,10 @@ impl<'p> Pool<'p> {
     }
 
     fn work(&self, sender: &Sender<Message>) {
+        let mut room = None;
         while let Some((queued, attempt)) = self.next() {
             let leg = queued.leg;
-            let report = self.run(queued);
+            let report = self.run(queued, &mut room);
             let mut shared = self.lock();
             shared.running.remove(&leg);
             shared.idle += 1;
@@ -143,57 +160,65 @@ impl<'p> Pool<'p> {
         }
     }
 
-    fn run(&self, queued: Queued) -> Report {
+    fn run(&self, queued: Queued, room: &mut Option<Room>) -> Report {
         let leg = queued.leg;
         (self.progress)(Progress::JobStarted { leg, name: queued.name.clone() });
-        let report = self.try_run(queued).unwrap_or_else(|message| {
-            let line = format!("##[error]{message}");
-            (self.progress)(Progress::Line { leg, step: 0, line: line.into_bytes() });
-            Report { conclusion: Conclusion::Failure, outputs: Vec::new() }
+        let report = self.try_run(queued, room).unwrap_or_else(|message| {
+            let text = format!("##[error]{message}\n").into_bytes();
+            (self.progress)(Progress::Lines { leg, step: 0, text });
+            Report { conclusion: Conclusion::Failure, outputs: Vec::new(), deployment: None }
         });
+        if let Some(deployment) = report.deployment.clone() {
+            (self.progress)(Progress::Deployed { leg, deployment });
+        }
         (self.progress)(Progress::JobFinished { leg, conclusion: report.conclusion });
         report
     }
 
-    fn try_run(&self, queued: Queued) -> Result<Report, String> {
+    /// Runs a leg in the room of the last one, or in a new one if that cannot be had.
+    fn try_run(&self, queued: Queued, room: &mut Option<Room>) -> Result<Report, String> {
         let leg = queued.leg;
         let options = self.options;
-        let base = options.directory.join("jobs").join(leg.to_string());
-        let repository =
-            queued.contexts.github.get("repository").and_then(kiln_core::value::Value::as_str);
-        let short =
-            repository.and_then(|name| name.rsplit('/').next()).unwrap_or("repository").to_owned();
-        let places = Places {
-            workspace: base.join("work").join(&short).join(&short),
-            temp: base.join("temp"),
-            tool_cache: options.tool_cache.clone(),
-            actions: options.host.resolver.store.clone(),
-        };
-        options.pristine.copy_to(&places.workspace).map_err(|error| error.to_string())?;
+        let old = room.take().and_then(|room| room.tidy(&options.pristine));
+        let room = room.insert(old.map_or_else(|| self.new_room(), Ok)?);
         let control = self.control.child().map_err(|error| error.to_string())?;
         let tree = self.tree.child().map_err(|error| error.to_string())?;
         self.lock().running.insert(leg, control.clone());
         let mut contexts = queued.contexts;
-        let workspace = places.workspace.to_string_lossy().into_owned();
+        let workspace = room.places.workspace.to_string_lossy().into_owned();
         contexts.github.insert("workspace", workspace.into());
-        let event = base.join("event.json");
-        super::github::write_event(&contexts.github, &event)?;
-        contexts.github.insert("event_path", event.to_string_lossy().into_owned().into());
+        contexts.github.insert("token", options.host.origin.token().into());
+        let event = event_path(&options.directory).to_string_lossy().into_owned();
+        contexts.github.insert("event_path", event.into());
         let task = Task {
-            plan: options.plan.clone(),
+            plan: options.start.run.plan.clone(),
             workflow: queued.workflow,
             job: queued.job,
             name: queued.name,
             contexts,
-            secrets: options.secrets.clone(),
-            places,
+            environment: queued.environment?,
+            secrets: with_token(queued.secrets?, options.host.origin.token()),
+            masker: self.masker.clone(),
+            places: room.places.clone(),
         };
-        let reporter = LegReporter::new(leg, &log_path(&options.directory, leg), self.progress)?;
+        let log = log_path(&options.directory, leg);
+        let reporter = LegReporter::new(leg, &log, options.log_limit, self.progress)?;
         let report = job::run(&task, &options.host, &reporter, &control, &tree);
         reporter.finish()?;
-        tree.sweep();
-        // The workspace was the job's own; what is worth keeping are its logs.
-        let _ = fs::remove_dir_all(&base);
+        tree.sweep_leftovers();
         Ok(report)
     }
+
+    fn new_room(&self) -> Result<Room, String> {
+        let number = self.rooms.fetch_add(1, Ordering::Relaxed) + 1;
+        Room::new(&room::path_of(&self.options.directory, number), self.options)
+    }
+}
+
+/// The secrets of a job: GitHub gives each one a token.
+fn with_token(mut secrets: Vec<(String, String)>, token: &str) -> Vec<(String, String)> {
+    if !secrets.iter().any(|(name, _)| name.eq_ignore_ascii_case(TOKEN_SECRET)) {
+        secrets.push((TOKEN_SECRET.to_owned(), token.to_owned()));
+    }
+    secrets
 }

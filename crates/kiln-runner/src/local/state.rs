@@ -1,14 +1,18 @@
 //! What the rows of a run mean to people: names, contexts, ends.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kiln_core::plan::matrix::leg_name;
 use kiln_core::run::{Conclusion, LegNo, LegState, Neighbourhood, NodeNo, NodeState};
-use kiln_core::value::Value;
-use kiln_lang::engine::{Expressions, LegContexts, job_display_name, leg_contexts};
+use kiln_core::value::{Object, Value};
+use kiln_lang::engine::{
+    Expressions, LegContexts, job_display_name, leg_contexts, leg_environment, leg_secrets,
+};
+use kiln_lang::expr::coerce::to_text;
 
-use crate::job::Contexts;
+use crate::job::{Contexts, Deployment};
 
 use super::JobSummary;
 use super::pool::Queued;
@@ -16,6 +20,13 @@ use super::pool::Queued;
 pub(super) struct Names<'n> {
     pub(super) hood: &'n Neighbourhood,
     pub(super) expressions: &'n Expressions,
+    pub(super) secrets: &'n [(String, String)],
+    pub(super) deployments: &'n BTreeMap<LegNo, Deployment>,
+}
+
+/// Where the payload of the event is, for all jobs of a run.
+pub(super) fn event_path(directory: &Path) -> PathBuf {
+    directory.join("event.json")
 }
 
 /// Where the log of a leg is kept.
@@ -34,6 +45,8 @@ impl Names<'_> {
         let mut github = self.expressions.github.clone();
         github.insert("job", Value::from(self.job_id(row.node)));
         Queued {
+            environment: leg_environment(self.expressions, self.hood, leg),
+            secrets: self.secrets(leg),
             leg,
             workflow: scope.workflow,
             job: node.job,
@@ -47,6 +60,20 @@ impl Names<'_> {
                 strategy,
             },
         }
+    }
+
+    /// They are evaluated for each leg that is handed out, and kept nowhere else.
+    fn secrets(&self, leg: LegNo) -> Result<Vec<(String, String)>, String> {
+        let run: Object = self
+            .secrets
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str().into()))
+            .collect();
+        let seen = leg_secrets(self.expressions, self.hood, leg, &run)?;
+        Ok(seen
+            .iter()
+            .map(|(name, value)| (name.to_owned(), to_text(value).into_owned()))
+            .collect())
     }
 
     fn job_id(&self, node: NodeNo) -> &str {
@@ -78,22 +105,34 @@ impl Names<'_> {
     pub(super) fn summaries(&self, directory: &Path) -> Vec<JobSummary> {
         let mut summaries = Vec::new();
         for node in self.hood.nodes.values() {
-            if node.legs.is_empty() {
-                let NodeState::Done(conclusion) = node.state else { continue };
-                summaries.push(JobSummary {
-                    leg: None,
-                    name: self.with_caller(node.number, self.job_id(node.number)),
-                    conclusion,
-                    note: node.note.clone(),
-                    took: Duration::ZERO,
-                    log: None,
-                });
-            }
+            summaries.extend(self.node_not_run(node.number));
             for leg in node.legs.iter().filter_map(|leg| self.hood.legs.get(leg)) {
                 summaries.extend(self.leg_summary(leg, directory));
             }
         }
         summaries
+    }
+
+    /// A job that ended before it had legs.
+    pub(super) fn node_not_run(&self, node: NodeNo) -> Option<JobSummary> {
+        let node = self.hood.nodes.get(&node).filter(|node| node.legs.is_empty())?;
+        let NodeState::Done(conclusion) = node.state else { return None };
+        Some(JobSummary {
+            leg: None,
+            name: self.with_caller(node.number, self.job_id(node.number)),
+            conclusion,
+            note: node.note.clone(),
+            took: Duration::ZERO,
+            log: None,
+            deployment: None,
+            taken_over: node.run_attempt < self.hood.run.attempt,
+        })
+    }
+
+    /// A leg that ended before a worker had it.
+    pub(super) fn leg_not_run(&self, leg: LegNo) -> Option<JobSummary> {
+        let leg = self.hood.legs.get(&leg).filter(|leg| leg.attempt == 0)?;
+        self.leg_summary(leg, Path::new(""))
     }
 
     fn leg_summary(&self, leg: &kiln_core::run::Leg, directory: &Path) -> Option<JobSummary> {
@@ -118,6 +157,8 @@ impl Names<'_> {
             note: leg.note.clone(),
             took,
             log: (leg.attempt > 0).then_some(log),
+            deployment: self.deployments.get(&leg.number).cloned(),
+            taken_over: leg.run_attempt < self.hood.run.attempt,
         })
     }
 }

@@ -36,16 +36,28 @@ pub fn find_program(name: &Path, path: &OsStr, cwd: &Path) -> Option<PathBuf> {
     candidates.find(|file| is_executable(file))
 }
 
+/// What a process reads and writes instead of nothing and a pipe.
+#[derive(Debug)]
+pub struct Ends {
+    pub stdin: OwnedFd,
+    pub stdout: OwnedFd,
+}
+
 /// A process that was just started.
 pub(super) struct Started {
     pub(super) process: Process,
-    pub(super) stdout: OwnedFd,
+    /// `None` when it writes to an end of its own.
+    pub(super) stdout: Option<OwnedFd>,
     pub(super) stderr: OwnedFd,
 }
 
 impl Command {
-    pub(super) fn start(&self, tree: &Tree) -> io::Result<Started> {
+    pub(super) fn start(&self, tree: &Tree, ends: Option<Ends>) -> io::Result<Started> {
         let program = self.resolve()?;
+        let (stdin, stdout) = match ends {
+            Some(ends) => (Stdio::from(ends.stdin), Stdio::from(ends.stdout)),
+            None => (Stdio::null(), Stdio::piped()),
+        };
         let mut command = std::process::Command::new(&program);
         command
             .args(&self.args)
@@ -54,15 +66,15 @@ impl Command {
             .env(VARIABLE, tree.mark())
             .current_dir(&self.cwd)
             .process_group(0)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
+            .stdin(stdin)
+            .stdout(stdout)
             .stderr(Stdio::piped());
         let started = start_unless_busy(&mut command);
         let (mut child, pid) = started.map_err(|error| self.explain(&program, &error))?;
         let process = Process::new(pid)?;
-        let stdout = child.stdout.take().expect("it was asked for");
+        let stdout = child.stdout.take().map(OwnedFd::from);
         let stderr = child.stderr.take().expect("it was asked for");
-        Ok(Started { process, stdout: stdout.into(), stderr: stderr.into() })
+        Ok(Started { process, stdout, stderr: stderr.into() })
     }
 
     /// The path of the program. The standard library would look up a bare name, too, but starts

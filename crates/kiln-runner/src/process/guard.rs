@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use super::{Swept, Tree, VARIABLE};
+use super::{Swept, Tree, VARIABLE, orphans};
 
 /// Processes that were just about to start others are caught by looking for so long after the last.
 const QUIET: Duration = Duration::from_millis(500);
@@ -39,21 +39,23 @@ impl Guard {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let process = command.spawn()?;
+        let process = orphans::start_guard(&mut command)?;
         Ok(Self { process })
     }
 
     /// Lets the guard go: the tree has ended. Without this call the guard sweeps when the value is
     /// dropped.
+    pub fn dismiss(&mut self) -> io::Result<()> {
+        match self.process.stdin.take() {
+            Some(mut pipe) => pipe.write_all(ALL_WELL),
+            None => Ok(()),
+        }
+    }
+
+    /// Lets the guard go and waits until it is gone.
     pub fn finish(mut self) -> io::Result<()> {
-        if let Some(mut pipe) = self.process.stdin.take() {
-            pipe.write_all(ALL_WELL)?;
-        }
-        match self.process.wait() {
-            // Somebody killed the guard, and it was taken for an orphan.
-            Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(()),
-            other => other.map(drop),
-        }
+        self.dismiss()?;
+        orphans::wait_for_guard(self.process)
     }
 }
 

@@ -28,12 +28,12 @@ mod sweep;
 mod sys;
 mod tree;
 
-pub use command::{Command, find_program};
+pub use command::{Command, Ends, find_program};
 pub use control::Control;
 pub use guard::{Guard, guard_main};
 pub use lines::{Ending, MAX_LINE, Sink, Stream};
 pub use orphans::{become_subreaper, reap_orphans};
-pub use run::{End, Limits, Outcome, Patience, run};
+pub use run::{End, Limits, Outcome, Patience, run, run_between};
 pub use stop::Ladder;
 pub use sweep::Swept;
 pub use sys::{Usage, refuse_terminal};

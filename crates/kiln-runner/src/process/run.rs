@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::process::Signal;
 
 use super::child::Process;
-use super::command::{Command, Started};
+use super::command::{Command, Ends, Started};
 use super::lines::Lines;
 use super::stop::{Step, Stop};
 use super::{Control, Ladder, Sink, Stream, Tree, Usage, reap_orphans};
@@ -73,7 +73,30 @@ pub fn run(
     limits: &Limits,
     tree: &Tree,
 ) -> io::Result<Outcome> {
-    let mut running = Running::new(command.start(tree)?, control, limits, tree);
+    watch(command.start(tree, None)?, sink, control, limits, tree)
+}
+
+/// Runs a process that reads and writes bytes of others: a file, a connection. The sink hears only
+/// what it says on standard error.
+pub fn run_between(
+    command: &Command,
+    ends: Ends,
+    sink: &mut dyn Sink,
+    control: &Control,
+    limits: &Limits,
+    tree: &Tree,
+) -> io::Result<Outcome> {
+    watch(command.start(tree, Some(ends))?, sink, control, limits, tree)
+}
+
+fn watch(
+    started: Started,
+    sink: &mut dyn Sink,
+    control: &Control,
+    limits: &Limits,
+    tree: &Tree,
+) -> io::Result<Outcome> {
+    let mut running = Running::new(started, control, limits, tree);
     while !running.is_over() {
         for source in running.wait()? {
             running.take(source, sink)?;
@@ -126,12 +149,12 @@ enum Source {
 impl<'a> Running<'a> {
     fn new(started: Started, control: &'a Control, limits: &'a Limits, tree: &'a Tree) -> Self {
         let now = Instant::now();
-        let output = |pipe, stream| Output { pipe: Some(pipe), lines: Lines::new(stream) };
+        let output = |pipe, stream| Output { pipe, lines: Lines::new(stream) };
         Self {
             process: started.process,
             outputs: [
                 output(started.stdout, Stream::Stdout),
-                output(started.stderr, Stream::Stderr),
+                output(Some(started.stderr), Stream::Stderr),
             ],
             left: tree.take_left(),
             control,

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::buffer::spare_capacity;
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 
+use super::orphans::may_have_adopted;
 use super::{Tree, reap_orphans};
 
 /// More is not read of an environment; the system's own limit is below.
@@ -34,6 +35,23 @@ impl Tree {
     /// With nothing to kill it costs one look at the environment of each process of this user.
     pub fn sweep(&self) -> Swept {
         self.sweep_until_quiet(Duration::ZERO, Duration::from_secs(5))
+    }
+
+    /// Sweeps after the last process that [`run`](super::run) started in the tree has ended.
+    ///
+    /// What such a process left running lost its parent, and became a child of this process if that
+    /// adopts orphans: with none, nothing is left and nothing is searched. Who was started in the name
+    /// of the tree but by strangers, such as `at`, waits for [`Tree::sweep_strangers`].
+    pub fn sweep_leftovers(&self) -> Swept {
+        reap_orphans();
+        if may_have_adopted() { self.sweep() } else { Swept::default() }
+    }
+
+    /// Does the same after the last job of a run, and looks at all processes of this user once.
+    pub fn sweep_strangers(&self) -> Swept {
+        let swept = self.sweep_leftovers();
+        let is_clean = self.look().members.is_empty();
+        if is_clean { swept } else { self.sweep() }
     }
 
     /// Sweeps until no member was seen for `quiet`, or until `bound` is over.

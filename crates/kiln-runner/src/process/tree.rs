@@ -1,13 +1,12 @@
 //! The mark that all processes of a tree carry.
 
 use std::ffi::{OsStr, OsString};
-use std::fmt::Write as _;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::{Mutex, PoisonError};
 
-use rustix::rand::{GetRandomFlags, getrandom};
+use crate::random;
 
 /// The environment variable with the mark: the tokens of the trees around it and its own, with colons
 /// between them. So a sweep of a run finds the processes of all its jobs, also those of another Kiln
@@ -53,6 +52,11 @@ impl Tree {
     /// Keeps what a part left running alive.
     pub fn take_back(&self, part: &Self) {
         self.leave(part.take_left());
+    }
+
+    /// A tree beside this one: it is swept with those around both, but not with this one.
+    pub fn sibling(&self) -> io::Result<Self> {
+        Self::below(self.outer.clone())
     }
 
     /// The tree of this token, to be swept by another process than the one that made it.
@@ -106,23 +110,13 @@ impl Tree {
     }
 
     fn below(outer: Vec<String>) -> io::Result<Self> {
-        Ok(Self::with(outer, random_token()?))
+        Ok(Self::with(outer, random::hex::<TOKEN_BYTES>()?))
     }
 
     fn with(outer: Vec<String>, token: String) -> Self {
         let left = Mutex::default();
         Self { outer, token, left }
     }
-}
-
-fn random_token() -> io::Result<String> {
-    let mut bytes = [0_u8; TOKEN_BYTES];
-    getrandom(&mut bytes, GetRandomFlags::empty())?;
-    let mut token = String::with_capacity(2 * TOKEN_BYTES);
-    for byte in bytes {
-        write!(token, "{byte:02x}").expect("a string takes all that is written");
-    }
-    Ok(token)
 }
 
 /// The tokens in a mark; what is none is left out, since it was not us who wrote it.
@@ -156,6 +150,8 @@ mod tests {
         let process = environment(&inner);
         assert!([&run, &job, &inner].iter().all(|tree| tree.has(&process)));
         assert!(!sibling.has(&process));
+        let beside = environment(&job.sibling().unwrap());
+        assert!(run.has(&beside) && !job.has(&beside));
         assert!(!job.has(&environment(&run)));
     }
 

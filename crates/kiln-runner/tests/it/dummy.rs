@@ -6,9 +6,12 @@ use std::time::Duration;
 use kiln_core::run::Conclusion;
 use kiln_lang::compile::{NoLibrary, compile};
 use kiln_lang::source::SourceMap;
-use kiln_runner::action::Resolver;
+use kiln_runner::action::{Nodes, Resolver};
 use kiln_runner::backend::Dummy;
+use kiln_runner::git::Repository;
+use kiln_runner::job::mask::Masker;
 use kiln_runner::job::{Annotation, Contexts, Host, Places, Report, Reporter, StepEnd, Task, run};
+use kiln_runner::origin::{Origin, Served};
 use kiln_runner::process::{Control, Tree};
 
 /// Writes down what it hears.
@@ -56,21 +59,26 @@ fn dummy(steps: &str, control: &Control) -> (Report, Vec<String>) {
         plan,
         name: "a".to_owned(),
         contexts: Contexts::default(),
+        environment: None,
         secrets: vec![("KEY".to_owned(), "hush-hush".to_owned())],
+        masker: Masker::default(),
         places: Places {
             workspace: place("work"),
             temp: place("temp"),
+            scripts: directory.path().to_owned(),
             tool_cache: place("tools"),
             actions: place("actions"),
         },
     };
+    let served = Served::of(&Repository::at(place("repository")), place("served"));
     let host = Host {
         backend: Box::new(Dummy),
         inherited: std::env::vars_os().collect(),
         resolver: Resolver { mirror: None, store: place("actions") },
-        repository: place("repository"),
+        origin: Origin::new(served, "me/it", "", "", &[]).unwrap(),
+        nodes: Nodes::configured(|_| None),
         silence: None,
-        log_limit: 1 << 20,
+        timeout: Duration::from_mins(1),
     };
     let notes = Notes::default();
     let report = run(&task, &host, &notes, control, &Tree::new(None).unwrap());
@@ -115,4 +123,20 @@ fn time_limits_and_cancels_reach_the_dummy() {
     });
     assert_eq!(report.conclusion, Conclusion::Cancelled);
     assert!(notes.contains(&"1: swept".to_owned()), "{notes:#?}");
+}
+
+/// S14: whenever the cancel comes, the step does not run to its end.
+#[test]
+fn a_cancel_between_a_condition_and_its_step_ends_the_step() {
+    let steps = "      - run: sleep 600\n";
+    for micros in (0..4_000).step_by(200) {
+        let control = Control::new().unwrap();
+        let report = std::thread::scope(|scope| {
+            let running = scope.spawn(|| dummy(steps, &control).0);
+            std::thread::sleep(Duration::from_micros(micros));
+            control.cancel();
+            running.join().unwrap()
+        });
+        assert_eq!(report.conclusion, Conclusion::Cancelled, "after {micros} µs");
+    }
 }

@@ -9,4 +9,6 @@
 )]
 
 mod dummy;
+mod fuzz;
+mod origin;
 mod process;

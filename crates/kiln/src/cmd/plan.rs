@@ -41,7 +41,8 @@ fn view(plan: &Plan, triggers: &Triggers, event: Option<&Event>) -> Result<PlanV
     if let Some(event) = event {
         // Without a payload the inputs are open questions, not missing ones.
         let given = inputs::of_payload(event);
-        let known = (!given.is_empty()).then(|| inputs::typed(plan, &given)).transpose()?;
+        let known =
+            (!given.is_empty()).then(|| inputs::typed(plan, &event.name, &given)).transpose()?;
         view.foresee(&foresee::jobs(plan.root(), &events::known_contexts(event, known)), plan);
     }
     Ok(view)

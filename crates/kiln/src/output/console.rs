@@ -11,6 +11,8 @@ use crate::cli::Color;
 #[derive(Debug)]
 pub(crate) struct Console {
     choice: ColorChoice,
+    /// What `choice` means for standard output.
+    out: ColorChoice,
     closed: bool,
 }
 
@@ -21,7 +23,14 @@ impl Console {
             Color::Always => ColorChoice::Always,
             Color::Never => ColorChoice::Never,
         };
-        Self { choice, closed: false }
+        // The terminal is asked once, not for each line.
+        let out = AutoStream::new(io::stdout(), choice).current_choice();
+        Self { choice, out, closed: false }
+    }
+
+    /// Whether standard output shows styles.
+    pub(crate) fn has_color(&self) -> bool {
+        self.out != ColorChoice::Never
     }
 
     /// Whether the reader of standard output has gone, as `head` does.
@@ -31,7 +40,10 @@ impl Console {
 
     /// Writes text with styles to standard output; the styles are dropped where they do not belong.
     pub(crate) fn print(&mut self, text: &str) -> Result<()> {
-        let mut out = AutoStream::new(io::stdout().lock(), self.choice);
+        if !text.contains('\x1b') {
+            return self.print_raw(text);
+        }
+        let mut out = AutoStream::new(io::stdout().lock(), self.out);
         let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
         self.note(written)
     }
@@ -41,6 +53,18 @@ impl Console {
         let mut out = io::stdout().lock();
         let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
         self.note(written)
+    }
+
+    /// Writes a frame of a live view to the terminal: its movements stay also where colours do not.
+    pub(crate) fn paint(&mut self, frame: &str) {
+        let colors = AutoStream::new(io::stdout(), self.choice).current_choice();
+        let written = if colors == ColorChoice::Never {
+            self.print_raw(&without_styles(frame))
+        } else {
+            self.print_raw(frame)
+        };
+        // A terminal that has gone does not stop what it watched.
+        let _ = written;
     }
 
     fn note(&mut self, written: io::Result<()>) -> Result<()> {
@@ -69,5 +93,31 @@ impl Console {
     pub(crate) fn note_line(&mut self, text: &str) {
         let style = clap::builder::styling::AnsiColor::Green.on_default().bold();
         self.eprint(&format!("{style}note:{style:#} {text}\n"));
+    }
+}
+
+/// The text without the sequences that end in `m`, which set colours and weights.
+fn without_styles(text: &str) -> String {
+    let mut parts = text.split("\x1b[");
+    let mut bare = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|c: char| !(c.is_ascii_digit() || c == ';'));
+        match end.filter(|end| part[*end..].starts_with('m')) {
+            Some(end) => bare.push_str(&part[end + 1..]),
+            None => {
+                bare.push_str("\x1b[");
+                bare.push_str(part);
+            }
+        }
+    }
+    bare
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_frame_without_colour_still_moves() {
+        let frame = "\x1b[?2026h\r\x1b[2A\x1b[1m\x1b[31mred\x1b[0m\x1b[K\x1b[J";
+        assert_eq!(super::without_styles(frame), "\x1b[?2026h\r\x1b[2Ared\x1b[K\x1b[J");
     }
 }

@@ -1,28 +1,47 @@
 //! The real binary, run as people run it.
 #![expect(clippy::disallowed_methods, reason = "these tests start the real binary")]
 
+mod actions;
 mod beside;
+mod called_secrets;
+mod cancel;
+mod choose;
 mod eval;
+mod from_failed;
 mod language;
+mod limits;
 mod lint;
 mod pages;
+mod published;
 mod run;
+mod runnable;
 mod usage;
+mod view;
 
 use std::fs;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
 
 /// A directory of its own for a test, and the program in it.
 struct Place {
-    directory: tempfile::TempDir,
+    directory: Arc<tempfile::TempDir>,
+    path: PathBuf,
 }
 
 impl Place {
     fn new() -> Self {
         let directory = tempfile::tempdir().expect("the system has a directory for such files");
-        Self { directory }
+        let path = directory.path().to_owned();
+        Self { directory: Arc::new(directory), path }
+    }
+
+    /// A place within this one.
+    fn below(&self, path: &str) -> Self {
+        let path = self.path.join(path);
+        fs::create_dir_all(&path).expect("the directory is ours");
+        Self { directory: Arc::clone(&self.directory), path }
     }
 
     /// A place that is a repository.
@@ -33,7 +52,15 @@ impl Place {
     }
 
     fn path(&self) -> &Path {
-        self.directory.path()
+        &self.path
+    }
+
+    /// What git says in this place.
+    fn git(&self, args: &[&str]) -> String {
+        let output = Command::new("git").args(args).current_dir(self.path()).output();
+        let output = output.expect("there is a git");
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("it writes text")
     }
 
     fn file(&self, name: &str, content: impl AsRef<[u8]>) -> &Self {
@@ -46,6 +73,13 @@ impl Place {
 
     fn kiln(&self, args: &[&str]) -> Answer {
         self.kiln_in("", args, "")
+    }
+
+    /// Runs kiln with these variables.
+    fn kiln_with(&self, env: &[(&str, &str)], args: &[&str]) -> Answer {
+        let mut command = self.command("", args);
+        command.envs(env.iter().copied()).stdin(Stdio::null());
+        Answer::of(&command.output().expect("the binary was built for this test"))
     }
 
     /// Runs kiln in a directory below with this input.
@@ -70,6 +104,7 @@ impl Place {
             .current_dir(self.path().join(below))
             .args(args)
             .env_remove("NO_COLOR")
+            .env_remove("KILN_ACTIONS")
             .env("KILN_STATE", self.path().join(".git/kiln-state"))
             .env_remove("CLICOLOR_FORCE");
         command

@@ -15,7 +15,7 @@ pub(crate) fn repository(workflow: &str) -> Place {
 }
 
 pub(crate) fn commit_all(directory: &Path) {
-    let script = "git init -q -b main && git add -A && git -c user.name=a -c user.email=a@localhost commit -qm x";
+    let script = "git init -q -b main && git add -A && git -c user.name=a -c user.email=a@localhost commit -q --allow-empty -m x";
     let done = Command::new("sh")
         .args(["-c", script])
         .current_dir(directory)
@@ -24,7 +24,7 @@ pub(crate) fn commit_all(directory: &Path) {
     assert!(done.success());
 }
 
-fn jobs(jobs: &str) -> String {
+pub(crate) fn jobs(jobs: &str) -> String {
     format!("name: CI\non: push\njobs:\n{jobs}")
 }
 
@@ -39,6 +39,27 @@ fn steps_share_outputs_environment_and_path() {
     ));
     let answer = place.kiln(&["run"]);
     assert!(answer.code(0).out.contains("b  succeeded"), "{answer:#?}");
+}
+
+/// R1
+#[test]
+fn a_job_finds_nothing_of_the_one_before_it_in_the_same_place() {
+    let spoil = "echo spoilt > .github/workflows/ci.yml; touch new $RUNNER_TEMP/left; \
+                 echo A=1 | tee -a $GITHUB_ENV >> $GITHUB_OUTPUT; ln -sf /etc/passwd $GITHUB_PATH; sleep 0.1 >/dev/null 2>&1 &";
+    let check = "test ! -e new; test -z \"$(ls -A $RUNNER_TEMP)$A\"; grep -q CI .github/workflows/ci.yml; \
+                 test ! -s $GITHUB_ENV; test ! -s $GITHUB_OUTPUT; test ! -L $GITHUB_PATH";
+    let job = |id: &str, needs: &str, run: &str| {
+        format!(
+            "  {id}:\n    runs-on: x\n    needs: {needs}\n    steps:\n      - run: '{run}'\n      - run: '{run}'\n"
+        )
+    };
+    let place = repository(&jobs(&format!(
+        "{}{}{}",
+        job("untouched", "[]", "true"),
+        job("spoils", "[untouched]", spoil),
+        job("checks", "[spoils]", check)
+    )));
+    place.kiln(&["run", "--jobs", "1"]).code(0);
 }
 
 /// P7, S14
@@ -84,7 +105,7 @@ fn matrices_calls_and_local_actions_run() {
         ".github/workflows/ci.yml",
         jobs("  m:\n    runs-on: x\n    strategy: {matrix: {n: [1, 2]}}\n    steps: [{run: 'echo leg ${{ matrix.n }} of ${{ strategy.job-total }}'}]\n  \
               call:\n    uses: ./.github/workflows/callee.yml\n    with: {who: you}\n  \
-              acts:\n    runs-on: x\n    steps:\n      - id: c\n        uses: ./composite\n        with: {who: me}\n      - run: test '${{ steps.c.outputs.said }}' = 'hello me'\n      - id: js\n        uses: ./js\n        with: {a b: ' 1 '}\n      - run: test '${{ steps.js.outputs.got }}' = 1\n"),
+              acts:\n    runs-on: x\n    steps:\n      - id: c\n        uses: ./composite\n        with: {who: me}\n      - run: test '${{ steps.c.outputs.said }}' = 'hello me'\n      - id: js\n        uses: ./js\n        with: {a b: ' 1 '}\n      - run: test '${{ steps.js.outputs.got }}' = ' 1 '\n"),
     );
     place.file(
         ".github/workflows/callee.yml",
@@ -207,7 +228,7 @@ fn wrong_usage_and_broken_workflows_exit_with_2() {
     assert!(skipped.code(0).err.contains("does not run"), "{skipped:#?}");
 }
 
-fn find(directory: &Path, name: &str) -> Option<PathBuf> {
+pub(crate) fn find(directory: &Path, name: &str) -> Option<PathBuf> {
     let mut pending = vec![directory.to_owned()];
     while let Some(directory) = pending.pop() {
         for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -225,7 +246,7 @@ fn find(directory: &Path, name: &str) -> Option<PathBuf> {
 }
 
 /// Looks until it is there, for at most twenty seconds.
-fn wait_for<T>(look: impl Fn() -> Option<T>) -> T {
+pub(crate) fn wait_for<T>(look: impl Fn() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
         if let Some(found) = look() {

@@ -29,7 +29,7 @@ fn wrong_usage_is_exit_code_two_with_a_hint() {
 #[test]
 fn help_is_exit_code_zero_and_has_examples() {
     let place = Place::new();
-    for command in ["lint", "eval", "plan", "graph", "completions", "man"] {
+    for command in ["run", "lint", "eval", "plan", "graph", "completions", "man"] {
         let answer = place.kiln(&[command, "--help"]);
         answer.code(0);
         assert!(answer.out.contains("Examples:"), "{answer:#?}");

@@ -67,7 +67,7 @@ impl Place<'_> {
 
     pub(super) fn no_space_after_colon(&self, colon: usize, key: &str, value: &str) -> Diagnostic {
         let odd = value.chars().next().filter(|first| first.is_whitespace());
-        let help = format!("write `{key}: {}`", value.trim_ascii());
+        let help = format!("write `{key}: {}`", value.trim());
         match odd {
             Some(odd) => {
                 let at = colon + 1;

@@ -244,3 +244,22 @@ fn script(path: &Path, text: &str, mode: u32) {
     fs::write(path, text).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
+
+#[test]
+fn a_process_between_two_ends_passes_bytes_and_is_heard_only_when_it_complains() {
+    let directory = tempfile::tempdir().unwrap();
+    let bytes: Vec<u8> = b"one\r\n\0two\r\xff".repeat(50_000);
+    let [from, to] = ["from", "to"].map(|name| directory.path().join(name));
+    fs::write(&from, &bytes).unwrap();
+    let ends = process::Ends {
+        stdin: fs::File::open(&from).unwrap().into(),
+        stdout: fs::File::create(&to).unwrap().into(),
+    };
+    let mut log = Log::default();
+    let command = bash("cat; echo done >&2; exit 3");
+    let outcome =
+        process::run_between(&command, ends, &mut log, &control(), &limits(), &tree()).unwrap();
+    assert_eq!(outcome.end, End::Exited(3));
+    assert_eq!(fs::read(&to).unwrap(), bytes);
+    assert_eq!((log.stdout, log.stderr), (vec![], vec!["done".to_owned()]));
+}

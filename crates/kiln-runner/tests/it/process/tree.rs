@@ -64,6 +64,30 @@ fn a_sweep_of_nothing_kills_nothing() {
     assert_eq!(tree().sweep(), Swept::default());
 }
 
+/// PEERS 4 (6)
+#[test]
+fn what_a_finished_job_left_is_found_without_a_search_when_there_is_nothing() {
+    process::become_subreaper().unwrap();
+    let check = |script: &str, count: usize| {
+        let tree = tree();
+        let Runaways { pids, directory } = Runaways::start(script, &tree, count);
+        let swept = tree.sweep_leftovers();
+        assert!(swept.killed >= count && swept.survivors.is_empty(), "{script}: {swept:?}");
+        assert!(!pids.iter().any(|pid| is_alive(*pid)), "{script}");
+        drop(directory);
+    };
+    check("true", 0);
+    check(&format!("setsid bash -c '{STAY}' &"), 1);
+    check(&format!("( setsid bash -c '( {STAY} ) & ( {STAY} ) & ' & )"), 2);
+    // Many jobs at once, each of which leaves a process to be adopted at any moment.
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope
+                .spawn(|| (0..5).for_each(|_| check(&format!("( setsid bash -c '{STAY}' & )"), 1)));
+        }
+    });
+}
+
 #[test]
 fn processes_that_always_become_others_are_caught() {
     let tree = tree();

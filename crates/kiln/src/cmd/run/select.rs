@@ -10,7 +10,8 @@ use kiln_core::value::Object;
 use kiln_lang::expr::coerce::to_text;
 use kiln_lang::suggest::closest;
 
-use crate::find;
+use super::Chosen;
+use crate::{find, inputs};
 
 /// The files named, those of directories, or all workflows of this repository.
 pub(super) fn workflows(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
@@ -18,18 +19,20 @@ pub(super) fn workflows(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     if paths.is_empty() {
         let home = find::home()?;
         let directory = home.join(".github/workflows");
-        found.extend(in_directory(&directory).with_context(|| {
-            format!("there are no workflows in `{}`; name one with `--workflow`", home.display())
-        })?);
+        if !directory.is_dir() {
+            bail!(
+                "there is no `.github/workflows` in `{}`; go to a repository that has one, or name a file with `--workflow`",
+                home.display()
+            );
+        }
+        found.extend(in_directory(&directory)?);
     }
     for path in paths {
         if path.is_dir() {
             let inner = path.join(".github/workflows");
             found.extend(in_directory(if inner.is_dir() { &inner } else { path })?);
-        } else if path.is_file() {
-            found.push(path.clone());
         } else {
-            bail!("cannot find `{}`", path.display());
+            found.push(find::located(path)?);
         }
     }
     if found.is_empty() {
@@ -50,8 +53,37 @@ fn in_directory(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+/// The workflows with the jobs, legs and inputs that were asked for. Of several, those that do not have
+/// them are left out; all is checked before anything runs.
+pub(super) fn fitting(chosen: Vec<Chosen>) -> Result<Vec<Chosen>> {
+    let alone = chosen.len() == 1;
+    let (mut fitting, mut faults) = (Vec::new(), Vec::new());
+    for mut one in chosen {
+        let path = one.compiled.plan.root().path.clone();
+        match narrowed(&one) {
+            Ok(plan) => {
+                one.compiled.plan = plan;
+                fitting.push(one);
+            }
+            Err(fault) if alone => return Err(fault),
+            Err(fault) => faults.push(format!("`{path}`: {fault}")),
+        }
+    }
+    if fitting.is_empty() && !faults.is_empty() {
+        bail!("{}", faults.join("\n"));
+    }
+    Ok(fitting)
+}
+
+fn narrowed(one: &Chosen) -> Result<Plan> {
+    let plan = jobs(one.compiled.plan.clone(), one.order.job.as_deref())?;
+    let plan = matrix(plan, &one.order.matrix)?;
+    inputs::typed(&plan, &one.order.event.name, &one.order.inputs)?;
+    Ok(plan)
+}
+
 /// The plan with one job and all it needs.
-pub(super) fn jobs(mut plan: Plan, only: Option<&str>) -> Result<Plan> {
+fn jobs(mut plan: Plan, only: Option<&str>) -> Result<Plan> {
     let Some(only) = only else { return Ok(plan) };
     let root = &mut plan.workflows[0];
     let Some((wanted, _)) = root.job(only) else {
@@ -76,7 +108,7 @@ pub(super) fn jobs(mut plan: Plan, only: Option<&str>) -> Result<Plan> {
 }
 
 /// The plan with only those legs that have all of the given values.
-pub(super) fn matrix(mut plan: Plan, given: &[String]) -> Result<Plan> {
+fn matrix(mut plan: Plan, given: &[String]) -> Result<Plan> {
     let wanted = super::pairs(given)?;
     if wanted.is_empty() {
         return Ok(plan);
@@ -86,6 +118,7 @@ pub(super) fn matrix(mut plan: Plan, given: &[String]) -> Result<Plan> {
             .iter()
             .all(|(name, value)| leg.get(name).is_none_or(|own| to_text(own) == value.as_str()))
     };
+    known(&plan, &wanted)?;
     let mut any = false;
     for job in &mut plan.workflows[0].jobs {
         if let Strategy::Legs { legs, .. } = &mut job.strategy {
@@ -97,4 +130,26 @@ pub(super) fn matrix(mut plan: Plan, given: &[String]) -> Result<Plan> {
         bail!("no job has a leg with {}", given.join(" and "));
     }
     Ok(plan)
+}
+
+/// A name that no matrix has is a slip of the pen. Matrices that come from outputs are not known yet.
+fn known(plan: &Plan, wanted: &[(String, String)]) -> Result<()> {
+    let mut names = Vec::new();
+    for job in &plan.root().jobs {
+        match &job.strategy {
+            Strategy::Legs { legs, .. } => {
+                names.extend(legs.iter().flat_map(|leg| leg.iter().map(|(name, _)| name)));
+            }
+            Strategy::Single => {}
+            Strategy::Matrix { .. } | Strategy::Expr(_) => return Ok(()),
+        }
+    }
+    for (name, _) in wanted {
+        if !names.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+            let meant = closest(name, names.iter().copied());
+            let meant = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
+            bail!("no matrix has `{name}`{meant}");
+        }
+    }
+    Ok(())
 }

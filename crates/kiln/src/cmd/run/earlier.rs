@@ -1,0 +1,121 @@
+//! Which runs of a repository came last, for `--from-failed`.
+//!
+//! `KILN_STATE/repositories/` has a file for each repository with the directories of the runs of its
+//! last `kiln run`, one for each workflow. Each of these directories has a record of its run.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use kiln_core::run::Refused;
+use kiln_runner::local::{Changes, Record, digest};
+use serde_json::{Value, json};
+
+use crate::output::Console;
+
+/// Raised when an older kiln would misunderstand the file.
+const VERSION: u64 = 1;
+
+/// The runs of one `kiln run`, as they start.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    runs: Vec<PathBuf>,
+}
+
+impl Batch {
+    /// From now on, this run is among the last of its repository.
+    pub(super) fn add(&mut self, state: &Path, root: &Path, run: &Path) -> Result<()> {
+        self.runs.push(run.to_owned());
+        let path = file_of(state, root)?;
+        let text = json!({"version": VERSION, "repository": root, "runs": self.runs}).to_string();
+        // Written beside and renamed, so that nobody ever reads half of it.
+        let new = path.with_extension(format!("{}.new", std::process::id()));
+        fs::create_dir_all(state.join("repositories"))
+            .and_then(|()| fs::write(&new, text))
+            .and_then(|()| fs::rename(&new, &path))
+            .with_context(|| format!("cannot write `{}`", path.display()))
+    }
+}
+
+fn file_of(state: &Path, root: &Path) -> Result<PathBuf> {
+    let root =
+        fs::canonicalize(root).with_context(|| format!("cannot find `{}`", root.display()))?;
+    let name = digest(root.as_os_str().as_encoded_bytes());
+    Ok(state.join("repositories").join(format!("{name}.json")))
+}
+
+/// What failed in the last `kiln run` of a repository.
+pub(super) fn failed(state: &Path, root: &Path) -> Result<Vec<Record>> {
+    let records = last(state, root)?;
+    let count = records.len();
+    let failed: Vec<Record> =
+        records.into_iter().filter(|record| record.conclusion.wants_another_try()).collect();
+    if failed.is_empty() {
+        let what = if count == 1 { "the last run" } else { "none of the last runs" };
+        let verb = if count == 1 { "did not fail" } else { "failed" };
+        bail!("{what} of `{}` {verb}, so there is nothing to run again", root.display());
+    }
+    Ok(failed)
+}
+
+fn last(state: &Path, root: &Path) -> Result<Vec<Record>> {
+    let path = file_of(state, root)?;
+    if !path.exists() {
+        bail!("there is no earlier run of `{}`; start one with `kiln run`", root.display());
+    }
+    let wrong = |why: String| {
+        anyhow!("cannot read `{}`: {why}; start anew with `kiln run`", path.display())
+    };
+    let text = fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
+    let file: Value = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+    match &file["version"] {
+        version if *version == VERSION => {}
+        other => return Err(wrong(format!("it is of version {other}, this kiln knows {VERSION}"))),
+    }
+    let runs: Vec<PathBuf> =
+        serde_json::from_value(file["runs"].clone()).map_err(|error| wrong(error.to_string()))?;
+    let read = |run: &PathBuf| {
+        Record::read(run).map_err(|why| anyhow!("{why}; start anew with `kiln run`"))
+    };
+    runs.iter().map(read).collect()
+}
+
+/// Says what is different from the run that this one goes on from.
+pub(super) fn tell(record: &Record, changes: &Changes, commit: &str, console: &mut Console) {
+    let names = |jobs: &std::collections::BTreeSet<String>| {
+        let names: Vec<String> = jobs.iter().map(|job| format!("`{job}`")).collect();
+        (names.join(", "), names.len() > 1)
+    };
+    if record.order.commit != commit {
+        let short = record.order.commit.get(..10).unwrap_or(&record.order.commit);
+        console.note_line(&format!("jobs that succeeded are taken over from the commit {short}"));
+    }
+    match names(&changes.changed) {
+        (_, _) if changes.changed.is_empty() => {}
+        (names, many) => {
+            let (has, its) = if many { ("have", "their ends") } else { ("has", "its end") };
+            let (run, are) = if many { ("run", "are") } else { ("runs", "is") };
+            console.note_line(&format!(
+                "{names} {has} changed since and {run} anew; {its} {are} not taken over"
+            ));
+        }
+    }
+    match names(&changes.gone) {
+        (_, _) if changes.gone.is_empty() => {}
+        (names, many) => {
+            let are = if many { "are" } else { "is" };
+            console.note_line(&format!("{names} {are} no longer in the workflow"));
+        }
+    }
+}
+
+/// Why nothing of the earlier run can be run again.
+pub(super) fn refused(refused: Refused, record: &Record) -> anyhow::Error {
+    match refused {
+        Refused::NothingFailed => anyhow!(
+            "what failed in the last run is no longer in `{}`; start anew with `kiln run`",
+            record.order.workflow
+        ),
+        other => anyhow!("{other}"),
+    }
+}

@@ -1,0 +1,31 @@
+//! Where runs leave what stays.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+
+#[expect(clippy::disallowed_methods, reason = "the environment says where state belongs")]
+pub(super) fn state_directory() -> Result<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    if let Some(directory) = set("KILN_STATE") {
+        return std::path::absolute(directory).context("KILN_STATE is no path");
+    }
+    if let Some(directory) = set("XDG_STATE_HOME") {
+        return Ok(Path::new(&directory).join("kiln"));
+    }
+    let home = std::env::home_dir().context("there is no home directory; set KILN_STATE")?;
+    Ok(home.join(".local/state/kiln"))
+}
+
+/// A new directory for this run, named by its time and process.
+#[expect(clippy::disallowed_methods, reason = "runs are named by when they started")]
+pub(super) fn run_directory() -> Result<PathBuf> {
+    let since =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let name = format!("{}-{}", since.as_millis(), std::process::id());
+    let directory = state_directory()?.join("runs").join(name);
+    std::fs::create_dir_all(&directory).with_context(|| {
+        format!("cannot make `{}`; KILN_STATE names another place", directory.display())
+    })?;
+    Ok(directory)
+}

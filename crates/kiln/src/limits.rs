@@ -1,0 +1,73 @@
+//! Limits as people type them: minutes and sizes.
+
+use std::time::Duration;
+
+/// Minutes, also parts of one.
+pub(crate) fn minutes(text: &str) -> Result<Duration, String> {
+    let minutes: f64 =
+        text.parse().map_err(|_| "expected minutes, such as 30 or 0.5".to_owned())?;
+    if !(0.0..=1e7).contains(&minutes) {
+        return Err("expected minutes from 0 to 10000000".to_owned());
+    }
+    Ok(Duration::from_secs_f64(minutes * 60.0))
+}
+
+/// Minutes above zero.
+pub(crate) fn some_minutes(text: &str) -> Result<Duration, String> {
+    minutes(text).and_then(|limit| {
+        if limit.is_zero() { Err("expected more than 0 minutes".to_owned()) } else { Ok(limit) }
+    })
+}
+
+/// Bytes, with or without a unit.
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    let wrong = || "expected a size, such as 64MB, 4GB or 512KiB".to_owned();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..digits].parse().map_err(|_| wrong())?;
+    let unit: u64 = match text[digits..].trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kb" => 1_000,
+        "m" | "mb" => 1_000_000,
+        "g" | "gb" => 1_000_000_000,
+        "t" | "tb" => 1_000_000_000_000,
+        "kib" => 1 << 10,
+        "mib" => 1 << 20,
+        "gib" => 1 << 30,
+        "tib" => 1 << 40,
+        _ => return Err(wrong()),
+    };
+    number.checked_mul(unit).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        for (text, expect) in [
+            ("12", Some(12)),
+            ("64MB", Some(64_000_000)),
+            ("4 gb", Some(4_000_000_000)),
+            ("512KiB", Some(524_288)),
+            ("", None),
+            ("GB", None),
+            ("-1", None),
+            ("1.5GB", None),
+            ("3 apples", None),
+            ("99999999999999TB", None),
+        ] {
+            assert_eq!(size(text).ok(), expect, "{text}");
+        }
+    }
+
+    #[test]
+    fn minutes_may_have_parts() {
+        assert_eq!(minutes("0.5"), Ok(Duration::from_secs(30)));
+        assert_eq!(minutes("0"), Ok(Duration::ZERO));
+        for wrong in ["-1", "NaN", "inf", "x", "1e300"] {
+            assert!(minutes(wrong).is_err(), "{wrong}");
+        }
+        assert!(some_minutes("0").is_err());
+    }
+}

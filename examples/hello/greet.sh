@@ -1,0 +1,4 @@
+#!/bin/sh
+# Says hello to someone.
+set -eu
+echo "Hello, $1!"
