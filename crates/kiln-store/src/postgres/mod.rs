@@ -1,0 +1,105 @@
+//! PostgreSQL: a pool of connections, each transaction on one of them.
+
+mod session;
+
+use std::time::Duration;
+
+use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use tokio_postgres::NoTls;
+
+use crate::{StoreError, Tx};
+
+pub(crate) use session::Session;
+
+/// How often work is run again after a deadlock, a serialization failure or a lost connection.
+const TRIES: u32 = 8;
+/// How long a caller waits for a free connection.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Clone)]
+pub(crate) struct Postgres {
+    pool: Pool,
+}
+
+/// What a transaction is for.
+#[derive(Debug, Clone, Copy)]
+enum Mode {
+    Write,
+    Read,
+}
+
+impl Mode {
+    /// The level is named: whatever the server's default is, this is what the code was written for.
+    fn begin(self) -> &'static str {
+        match self {
+            Self::Write => "BEGIN ISOLATION LEVEL READ COMMITTED",
+            Self::Read => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        }
+    }
+}
+
+impl Postgres {
+    pub(crate) fn open(url: &str, connections: usize) -> Result<Self, StoreError> {
+        let config: tokio_postgres::Config =
+            url.parse().map_err(|error| StoreError::Database(format!("the address: {error}")))?;
+        let manager = Manager::from_config(
+            config,
+            NoTls,
+            ManagerConfig { recycling_method: RecyclingMethod::Fast },
+        );
+        let pool = Pool::builder(manager)
+            .max_size(connections)
+            .wait_timeout(Some(PATIENCE))
+            .create_timeout(Some(PATIENCE))
+            .runtime(Runtime::Tokio1)
+            .build()
+            .map_err(|error| StoreError::Database(error.to_string()))?;
+        Ok(Self { pool })
+    }
+
+    pub(crate) async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        F: AsyncFn(&mut Tx<'_>) -> Result<T, StoreError> + Send + Sync + 'static,
+    {
+        self.transaction(Mode::Write, &work).await
+    }
+
+    pub(crate) async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        F: AsyncFn(&mut Tx<'_>) -> Result<T, StoreError> + Send + Sync + 'static,
+    {
+        self.transaction(Mode::Read, &work).await
+    }
+
+    /// Runs the work until it succeeds or fails for a reason that another try would not change.
+    async fn transaction<T, F>(&self, mode: Mode, work: &F) -> Result<T, StoreError>
+    where
+        F: AsyncFn(&mut Tx<'_>) -> Result<T, StoreError> + Send + Sync,
+    {
+        let mut wait = Duration::from_millis(2);
+        for _ in 1..TRIES {
+            match self.attempt(mode, work).await {
+                Err(error) if error.is_transient() => tokio::time::sleep(wait).await,
+                answer => return answer,
+            }
+            wait *= 2;
+        }
+        self.attempt(mode, work).await
+    }
+
+    async fn attempt<T, F>(&self, mode: Mode, work: &F) -> Result<T, StoreError>
+    where
+        F: AsyncFn(&mut Tx<'_>) -> Result<T, StoreError> + Send + Sync,
+    {
+        let mut session = Session::new(self.pool.get().await?);
+        let now = session.begin(mode.begin()).await?;
+        let answer = work(&mut Tx::postgres(&session, now)).await;
+        match answer {
+            Ok(answer) => session.commit().await.map(|()| answer),
+            Err(error) => {
+                session.rollback().await;
+                Err(error)
+            }
+        }
+    }
+}

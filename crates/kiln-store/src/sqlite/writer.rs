@@ -1,0 +1,162 @@
+//! The one thread that writes. What waits for it when it begins shares one durable commit.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::thread;
+
+use kiln_core::time::Timestamp;
+use tokio::sync::{mpsc, oneshot};
+
+use super::Connection;
+use crate::{StoreError, Tx};
+
+/// How much work may wait before callers are held back.
+const QUEUE: usize = 4_096;
+/// How much work shares a commit at most, so that nobody's answer waits for long.
+const BATCH: usize = 512;
+
+/// The way to the writer thread. The thread ends with the last of its clones.
+#[derive(Debug, Clone)]
+pub(crate) struct Writer(mpsc::Sender<Box<dyn Work>>);
+
+/// Work that was not answered yet. It can be run again: a failed commit undoes it.
+trait Work: Send {
+    fn run(&mut self, connection: &mut Connection, now: Timestamp) -> Result<(), StoreError>;
+    /// Tells the caller, after the commit.
+    fn answer(self: Box<Self>, committed: Result<(), StoreError>);
+}
+
+impl std::fmt::Debug for dyn Work {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Work")
+    }
+}
+
+struct Call<T, F> {
+    work: F,
+    result: Option<Result<T, StoreError>>,
+    caller: oneshot::Sender<Result<T, StoreError>>,
+}
+
+impl<T, F> Work for Call<T, F>
+where
+    F: AsyncFn(&mut Tx<'_>) -> Result<T, StoreError> + Send + Sync + 'static,
+    T: Send + 'static,
+{
+    fn run(&mut self, connection: &mut Connection, now: Timestamp) -> Result<(), StoreError> {
+        let result = now_or_never(&self.work, connection, now);
+        let outcome = result.as_ref().map(|_| ()).map_err(Clone::clone);
+        self.result = Some(result);
+        outcome
+    }
+
+    fn answer(self: Box<Self>, committed: Result<(), StoreError>) {
+        let result = committed.and(self.result.unwrap_or(Err(StoreError::Closed)));
+        // Whoever does not wait any more does not want to know.
+        let _ = self.caller.send(result);
+    }
+}
+
+/// Runs work that may wait for nothing but this connection, which never makes it wait.
+pub(super) fn now_or_never<T, F>(
+    work: &F,
+    connection: &mut Connection,
+    now: Timestamp,
+) -> Result<T, StoreError>
+where
+    F: AsyncFn(&mut Tx<'_>) -> Result<T, StoreError>,
+{
+    let mut tx = Tx::sqlite(connection, now);
+    let polled = catch_unwind(AssertUnwindSafe(|| {
+        pin!(work(&mut tx)).poll(&mut Context::from_waker(Waker::noop()))
+    }));
+    match polled {
+        Ok(Poll::Ready(result)) => result,
+        Ok(Poll::Pending) => Err(StoreError::Waited),
+        Err(panic) => Err(StoreError::Panicked(text_of(panic.as_ref()))),
+    }
+}
+
+fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+}
+
+impl Writer {
+    pub(super) fn start(connection: Connection) -> Result<Self, StoreError> {
+        let (sender, receiver) = mpsc::channel(QUEUE);
+        thread::Builder::new()
+            .name("kiln-writer".to_owned())
+            .spawn(move || serve(connection, receiver))
+            .map_err(|error| StoreError::Database(format!("cannot start a thread: {error}")))?;
+        Ok(Self(sender))
+    }
+
+    pub(crate) async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        F: AsyncFn(&mut Tx<'_>) -> Result<T, StoreError> + Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        let (caller, answer) = oneshot::channel();
+        let call = Box::new(Call { work, result: None, caller });
+        self.0.send(call).await.map_err(|_| StoreError::Closed)?;
+        answer.await.map_err(|_| StoreError::Closed)?
+    }
+}
+
+fn serve(mut connection: Connection, mut receiver: mpsc::Receiver<Box<dyn Work>>) {
+    while let Some(first) = receiver.blocking_recv() {
+        let mut batch = vec![first];
+        while batch.len() < BATCH
+            && let Ok(next) = receiver.try_recv()
+        {
+            batch.push(next);
+        }
+        serve_batch(&mut connection, batch);
+    }
+}
+
+/// Runs a batch and commits it. If the commit fails, each part is tried alone: one must not sink the
+/// others.
+fn serve_batch(connection: &mut Connection, mut batch: Vec<Box<dyn Work>>) {
+    match commit(connection, &mut batch) {
+        Err(_) if batch.len() > 1 => {
+            for work in batch {
+                let mut alone = vec![work];
+                let committed = commit(connection, &mut alone);
+                answer(alone, &committed);
+            }
+        }
+        committed => answer(batch, &committed),
+    }
+}
+
+fn answer(batch: Vec<Box<dyn Work>>, committed: &Result<(), StoreError>) {
+    for work in batch {
+        work.answer(committed.clone());
+    }
+}
+
+fn commit(connection: &mut Connection, batch: &mut [Box<dyn Work>]) -> Result<(), StoreError> {
+    let done = connection.execute("BEGIN IMMEDIATE", &[]).and_then(|_| {
+        for work in batch {
+            run_one(connection, work.as_mut())?;
+        }
+        connection.execute("COMMIT", &[]).map(|_| ())
+    });
+    if done.is_err() && !connection.is_idle() {
+        // What cannot even be rolled back is rolled back by the next start.
+        let _ = connection.execute("ROLLBACK", &[]);
+    }
+    done
+}
+
+/// One part of a batch. What it did wrong is undone and is its own affair.
+fn run_one(connection: &mut Connection, work: &mut dyn Work) -> Result<(), StoreError> {
+    connection.execute("SAVEPOINT part", &[])?;
+    if work.run(connection, crate::store::now()).is_err() {
+        connection.execute("ROLLBACK TO part", &[])?;
+    }
+    connection.execute("RELEASE part", &[]).map(|_| ())
+}

@@ -1,0 +1,73 @@
+//! The store: one way to look, one way to change.
+
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use kiln_core::time::Timestamp;
+
+use crate::postgres::Postgres;
+use crate::sqlite::Sqlite;
+use crate::{StoreError, Tx};
+
+/// Where the facts are kept.
+#[derive(Debug, Clone)]
+pub enum Options {
+    Sqlite { path: PathBuf },
+    Postgres { url: String, connections: usize },
+}
+
+/// An open store; its clones are the same store.
+#[derive(Debug, Clone)]
+pub struct Store {
+    arm: Arm,
+}
+
+#[derive(Debug, Clone)]
+enum Arm {
+    Sqlite(Sqlite),
+    Postgres(Postgres),
+}
+
+impl Store {
+    pub fn open(options: &Options) -> Result<Self, StoreError> {
+        let arm = match options {
+            Options::Sqlite { path } => Arm::Sqlite(Sqlite::open(path)?),
+            Options::Postgres { url, connections } => {
+                Arm::Postgres(Postgres::open(url, *connections)?)
+            }
+        };
+        Ok(Self { arm })
+    }
+
+    /// Changes something, durably, or nothing at all. The work may be run more than once; only the
+    /// last time counts.
+    pub async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        F: AsyncFn(&mut Tx<'_>) -> Result<T, StoreError> + Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        match &self.arm {
+            Arm::Sqlite(sqlite) => sqlite.writer.write(work).await,
+            Arm::Postgres(postgres) => postgres.write(work).await,
+        }
+    }
+
+    /// Looks at one consistent state. Never waits for those who write.
+    pub async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        F: AsyncFn(&mut Tx<'_>) -> Result<T, StoreError> + Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        match &self.arm {
+            Arm::Sqlite(sqlite) => sqlite.readers.read(work).await,
+            Arm::Postgres(postgres) => postgres.read(work).await,
+        }
+    }
+}
+
+/// The time of this machine, which is the database's when it is embedded.
+#[expect(clippy::disallowed_methods, reason = "the embedded database has no other clock")]
+pub(crate) fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,110 @@
+//! One transaction on either database.
+
+use kiln_core::time::Timestamp;
+
+use crate::postgres::Session;
+use crate::sql::{Row, Sql, Value};
+use crate::sqlite::Connection;
+use crate::{Refusal, StoreError};
+
+/// A transaction under way. It commits when the closure that got it returns `Ok`.
+#[derive(Debug)]
+pub struct Tx<'t> {
+    arm: Arm<'t>,
+    now: Timestamp,
+}
+
+#[derive(Debug)]
+enum Arm<'t> {
+    Sqlite(&'t mut Connection),
+    Postgres(&'t Session),
+}
+
+impl<'t> Tx<'t> {
+    pub(crate) fn sqlite(connection: &'t mut Connection, now: Timestamp) -> Self {
+        Self { arm: Arm::Sqlite(connection), now }
+    }
+
+    pub(crate) fn postgres(session: &'t Session, now: Timestamp) -> Self {
+        Self { arm: Arm::Postgres(session), now }
+    }
+
+    /// The database's time when the transaction began.
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// Whether this is PostgreSQL, for the few places where more than a statement differs.
+    pub fn is_postgres(&self) -> bool {
+        matches!(self.arm, Arm::Postgres(_))
+    }
+
+    pub async fn rows(
+        &mut self,
+        sql: impl Into<Sql>,
+        parameters: &[Value],
+    ) -> Result<Vec<Row>, StoreError> {
+        let sql = sql.into();
+        match &mut self.arm {
+            Arm::Sqlite(connection) => connection.rows(sql.sqlite, parameters),
+            Arm::Postgres(session) => session.rows(sql.postgres, parameters).await,
+        }
+    }
+
+    /// The first row, if there is one.
+    pub async fn row(
+        &mut self,
+        sql: impl Into<Sql>,
+        parameters: &[Value],
+    ) -> Result<Option<Row>, StoreError> {
+        Ok(self.rows(sql, parameters).await?.into_iter().next())
+    }
+
+    /// The row that must be there.
+    pub async fn one(
+        &mut self,
+        what: &'static str,
+        sql: impl Into<Sql>,
+        parameters: &[Value],
+    ) -> Result<Row, StoreError> {
+        let row = self.row(sql, parameters).await?;
+        row.ok_or_else(|| Refusal::NotFound(what).into())
+    }
+
+    /// Runs a statement and says how many rows it changed.
+    pub async fn execute(
+        &mut self,
+        sql: impl Into<Sql>,
+        parameters: &[Value],
+    ) -> Result<u64, StoreError> {
+        let sql = sql.into();
+        match &mut self.arm {
+            Arm::Sqlite(connection) => connection.execute(sql.sqlite, parameters),
+            Arm::Postgres(session) => session.execute(sql.postgres, parameters).await,
+        }
+    }
+
+    /// Runs a statement for each of these rows: one by one on SQLite, where that is cheap, and as one
+    /// set-based statement on PostgreSQL, which gets each column as an array.
+    pub async fn execute_all(&mut self, sql: Sql, rows: &[Vec<Value>]) -> Result<u64, StoreError> {
+        let Some(first) = rows.first() else { return Ok(0) };
+        match &mut self.arm {
+            Arm::Sqlite(connection) => {
+                rows.iter().try_fold(0, |sum, row| Ok(sum + connection.execute(sql.sqlite, row)?))
+            }
+            Arm::Postgres(session) => {
+                let column = |at: usize| rows.iter().map(|row| row[at].clone()).collect();
+                let columns: Vec<Value> = (0..first.len()).map(column).collect();
+                session.execute(sql.postgres, &columns).await
+            }
+        }
+    }
+
+    /// Several statements without parameters, for migrations.
+    pub(crate) async fn script(&mut self, text: &str) -> Result<(), StoreError> {
+        match &mut self.arm {
+            Arm::Sqlite(connection) => connection.script(text),
+            Arm::Postgres(session) => session.script(text).await,
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! What tests share; never part of the product.
+
+pub mod database;
