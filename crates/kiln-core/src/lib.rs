@@ -5,6 +5,7 @@
 
 pub mod cron;
 pub mod graph;
+pub mod id;
 pub mod plan;
 pub mod run;
 pub mod time;

@@ -6,6 +6,7 @@
 
 mod error;
 mod migrate;
+mod partitions;
 mod postgres;
 mod sql;
 mod sqlite;

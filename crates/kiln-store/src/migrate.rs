@@ -5,7 +5,9 @@
 
 use sha2::{Digest as _, Sha256};
 
+use crate::partitions;
 use crate::sql::Sql;
+use crate::tx::Lock;
 use crate::{Refusal, Store, StoreError, Tx};
 
 /// A step of the schema. A step that was released is never changed.
@@ -16,11 +18,18 @@ struct Step {
     text: &'static str,
 }
 
-const STEPS: &[Step] = &[Step {
-    version: 1,
-    name: "the first schema",
-    text: include_str!("../migrations/0001_first.sql"),
-}];
+const STEPS: &[Step] = &[
+    Step {
+        version: 1,
+        name: "the first schema",
+        text: include_str!("../migrations/0001_first.sql"),
+    },
+    Step {
+        version: 2,
+        name: "bytes and what refers to them",
+        text: include_str!("../migrations/0002_content.sql"),
+    },
+];
 
 /// What each word in braces stands for.
 const WORDS: &[(&str, &str, &str)] = &[
@@ -33,7 +42,32 @@ const WORDS: &[(&str, &str, &str)] = &[
     ("{real}", "REAL", "DOUBLE PRECISION"),
     ("{bytes}", "BLOB", "BYTEA"),
     ("{strict}", "STRICT", ""),
+    // Small tables of which rows come and go all the time.
+    ("{strict_narrow}", "STRICT, WITHOUT ROWID", BUSY),
+    ("{strict_small}", "STRICT", BUSY),
+    // Runs and their children lie in partitions of run ids, so that old ones can be dropped.
+    ("{strict_by_id}", "STRICT", "PARTITION BY RANGE (id)"),
+    ("{strict_by_run}", "STRICT", "PARTITION BY RANGE (run_id)"),
+    // Before PostgreSQL 17, a partitioned table cannot have an identity.
+    ("{sequences}", "", "CREATE SEQUENCE run_ids; CREATE SEQUENCE event_ids"),
+    (
+        "{run_key}",
+        "INTEGER PRIMARY KEY AUTOINCREMENT",
+        "BIGINT NOT NULL DEFAULT nextval('run_ids')",
+    ),
+    ("{run_key_at_end}", "", ", PRIMARY KEY (id)"),
+    (
+        "{event_id}",
+        "INTEGER PRIMARY KEY AUTOINCREMENT",
+        "BIGINT NOT NULL DEFAULT nextval('event_ids')",
+    ),
+    ("{txid}", "0", "(pg_current_xact_id()::text::bigint)"),
 ];
+
+/// Room in each page for new versions of its rows, and a vacuum that does not wait for a share of them.
+const BUSY: &str = "WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0, \
+    autovacuum_vacuum_threshold = 2000, autovacuum_analyze_scale_factor = 0, \
+    autovacuum_analyze_threshold = 20000)";
 
 impl Step {
     fn for_database(&self, postgres: bool) -> String {
@@ -65,6 +99,7 @@ impl Store {
         for step in STEPS.iter().copied() {
             self.write(async move |tx: &mut Tx<'_>| apply(tx, step).await).await?;
         }
+        self.write(async |tx: &mut Tx<'_>| partitions::ensure(tx).await).await?;
         self.status().await
     }
 
@@ -82,10 +117,7 @@ impl Store {
 }
 
 async fn apply(tx: &mut Tx<'_>, step: Step) -> Result<(), StoreError> {
-    // SQLite has one writer anyway.
-    if tx.is_postgres() {
-        tx.rows("SELECT 1 FROM (SELECT pg_advisory_xact_lock(7163518295)) AS taken", &[]).await?;
-    }
+    tx.lock(Lock::Schema).await?;
     tx.script(
         "CREATE TABLE IF NOT EXISTS schema_steps (version BIGINT PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL, applied_at BIGINT NOT NULL)",
     )

@@ -7,6 +7,22 @@ use crate::sql::{Row, Sql, Value};
 use crate::sqlite::Connection;
 use crate::{Refusal, StoreError};
 
+/// What only one transaction may do at a time, on any server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lock {
+    /// Changes of the schema.
+    Schema,
+}
+
+impl Lock {
+    /// Its name in PostgreSQL: any number that nobody else uses.
+    fn key(self) -> i64 {
+        match self {
+            Self::Schema => 7_163_518_295,
+        }
+    }
+}
+
 /// A transaction under way. It commits when the closure that got it returns `Ok`.
 #[derive(Debug)]
 pub struct Tx<'t> {
@@ -98,6 +114,16 @@ impl<'t> Tx<'t> {
                 session.execute(sql.postgres, &columns).await
             }
         }
+    }
+
+    /// Waits until no other transaction holds the lock, and keeps it to the end. SQLite has one writer
+    /// anyway.
+    pub(crate) async fn lock(&mut self, lock: Lock) -> Result<(), StoreError> {
+        if let Arm::Postgres(session) = &mut self.arm {
+            let taken = "SELECT 1 FROM (SELECT pg_advisory_xact_lock($1)) AS taken";
+            session.rows(taken, &[lock.key().into()]).await?;
+        }
+        Ok(())
     }
 
     /// Several statements without parameters, for migrations.

@@ -11,7 +11,7 @@ async fn add(tx: &mut Tx<'_>, name: &str) -> Result<i64, StoreError> {
     let row = tx
         .one(
             "organization",
-            "INSERT INTO organizations (name) VALUES ($1) RETURNING id",
+            "INSERT INTO organizations (name, created_at, updated_at) VALUES ($1, 0, 0) RETURNING id",
             &[name.into()],
         )
         .await?;
