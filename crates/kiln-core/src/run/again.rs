@@ -53,6 +53,7 @@ pub fn again(earlier: &Neighbourhood, what: Again) -> Result<Neighbourhood, Refu
     hood.run.attempt += 1;
     hood.run.state = RunState::Created;
     hood.run.cancel = None;
+    hood.run.group = None;
     if what == Again::All {
         // Numbers count on, so that a late word about the earlier attempt finds no leg.
         hood.scopes.clear();

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::plan;
 use crate::time::Timestamp;
 
+use super::footprint::{AtHand, Wanted};
 use super::{
     Effect, Evaluator, Event, Group, JobContext, Leg, LegNo, LegState, Member, Need, Node, NodeNo,
     NodeState, Rejected, Run, RunState, Scope, ScopeNo, Status, Step, Wait,
@@ -123,26 +124,101 @@ impl Neighbourhood {
     }
 }
 
-/// Applies an event. On rejection nothing has changed.
+/// Applies an event to rows that are all at hand. On rejection nothing has changed.
 pub fn apply(
     hood: &mut Neighbourhood,
     event: Event,
     now: Timestamp,
     evaluator: &dyn Evaluator,
 ) -> Result<Vec<Effect>, Rejected> {
-    let mut change = Change { hood, now, evaluator, effects: Vec::new(), steps: VecDeque::new() };
-    change.event(event)?;
-    change.propagate();
-    Ok(change.effects)
+    let mut transition = Transition::new(event);
+    while !transition.is_done() {
+        transition.piece(hood, now, evaluator)?;
+    }
+    Ok(transition.effects)
 }
 
-/// One call of [`apply`] under way.
+/// An event under way. It can be stopped between two pieces, to bring rows that the next one needs.
+#[derive(Debug)]
+pub struct Transition {
+    event: Option<Event>,
+    steps: VecDeque<Step>,
+    effects: Vec<Effect>,
+    taken: usize,
+}
+
+impl Transition {
+    pub fn new(event: Event) -> Self {
+        Self { event: Some(event), steps: VecDeque::new(), effects: Vec::new(), taken: 0 }
+    }
+
+    pub fn is_done(&self) -> bool {
+        self.event.is_none() && self.steps.is_empty()
+    }
+
+    /// What must be done in the world, once it is done here.
+    pub fn into_effects(self) -> Vec<Effect> {
+        self.effects
+    }
+
+    /// Goes on as far as the rows at hand reach, and says which ones it wants next. A rejection comes
+    /// before anything has changed.
+    pub fn advance(
+        &mut self,
+        hood: &mut Neighbourhood,
+        at_hand: &AtHand,
+        now: Timestamp,
+        evaluator: &dyn Evaluator,
+    ) -> Result<Wanted, Rejected> {
+        while !self.is_done() {
+            let next =
+                at_hand.lack(Wanted::of(hood, evaluator, self.event.as_ref(), &self.steps, 1));
+            if !next.is_empty() {
+                let ahead =
+                    Wanted::of(hood, evaluator, self.event.as_ref(), &self.steps, LOOK_AHEAD);
+                return Ok(at_hand.lack(ahead));
+            }
+            self.piece(hood, now, evaluator)?;
+        }
+        Ok(Wanted::default())
+    }
+
+    /// The event itself, or the next step of its propagation.
+    fn piece(
+        &mut self,
+        hood: &mut Neighbourhood,
+        now: Timestamp,
+        evaluator: &dyn Evaluator,
+    ) -> Result<(), Rejected> {
+        let (steps, effects) = (&mut self.steps, &mut self.effects);
+        let event = self.event.take();
+        let step = if event.is_none() { steps.pop_front() } else { None };
+        let mut change = Change { hood, now, evaluator, effects, steps };
+        if let Some(event) = event {
+            return change.event(event);
+        }
+        match step {
+            Some(step) if self.taken < MAX_STEPS => {
+                change.step(step);
+                self.taken += 1;
+            }
+            Some(step) => change.effects.push(Effect::Continue(step)),
+            None => {}
+        }
+        Ok(())
+    }
+}
+
+/// How many steps ahead rows are asked for, so that they come together.
+const LOOK_AHEAD: usize = 256;
+
+/// One piece of a transition under way.
 pub(super) struct Change<'c> {
     pub(super) hood: &'c mut Neighbourhood,
     pub(super) now: Timestamp,
     pub(super) evaluator: &'c dyn Evaluator,
-    pub(super) effects: Vec<Effect>,
-    pub(super) steps: VecDeque<Step>,
+    pub(super) effects: &'c mut Vec<Effect>,
+    pub(super) steps: &'c mut VecDeque<Step>,
 }
 
 impl Change<'_> {
@@ -157,6 +233,7 @@ impl Change<'_> {
                 self.reported(leg, attempt, conclusion, outputs)?;
             }
             Event::Lost { leg, attempt, reason } => self.lost(leg, attempt, &reason)?,
+            Event::Returned { leg, attempt } => self.returned(leg, attempt)?,
             Event::Wake { leg } => self.wake(leg),
             Event::Cancel { by, reason, forced } => self.cancel(by, reason, forced)?,
             Event::CancelLeg { leg, reason } => {
@@ -169,21 +246,16 @@ impl Change<'_> {
         Ok(())
     }
 
-    fn propagate(&mut self) {
-        let mut taken = 0;
-        while let Some(step) = self.steps.pop_front() {
-            if taken == MAX_STEPS {
-                self.effects.push(Effect::Continue(step));
-                continue;
-            }
-            taken += 1;
-            match step {
-                Step::Ready(node) => self.ready(node),
-                Step::Refill(node) => self.admit_more(node),
-                Step::Told(node) => self.told(node),
-                Step::Closed(scope) => self.closed(scope),
-                Step::Sweep(leg) => self.sweep(leg),
-            }
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Ready(node) => self.ready(node),
+            Step::Refill(node) => self.admit_more(node),
+            Step::Told(node) => self.told(node),
+            Step::Closed(scope) => self.closed(scope),
+            Step::Sweep(leg) => self.sweep(leg),
+            Step::Enter(leg) => self.ask_group(leg),
+            Step::Admit(leg) if self.is_waiting_for_group(leg) => self.go(leg),
+            Step::Admit(_) => {}
         }
     }
 
@@ -195,6 +267,7 @@ impl Change<'_> {
             return self.end_unopened(super::Conclusion::StartupFailure);
         };
         let member = Member { run: self.hood.run.id, leg: None };
+        self.hood.run.group = request.as_ref().map(|request| request.name.to_lowercase());
         match request {
             Some(request) if !self.enter(member, &request) => {
                 if !matches!(self.hood.run.state, RunState::Done(_)) {
@@ -266,7 +339,9 @@ impl Change<'_> {
             self.hood.groups.remove(name);
         }
         match next {
-            Some(next) if next.run == self.hood.run.id => self.admitted(next),
+            Some(Member { run, leg: Some(leg) }) if run == self.hood.run.id => {
+                self.steps.push_back(Step::Admit(leg));
+            }
             Some(next) => self.effects.push(Effect::Admit(next)),
             None => {}
         }
@@ -275,8 +350,8 @@ impl Change<'_> {
     fn admitted(&mut self, member: Member) {
         match member.leg {
             None if matches!(self.hood.run.state, RunState::Gated(_)) => self.open_root(),
-            Some(leg) if self.is_waiting_for_group(leg) => self.go(leg),
-            _ => {}
+            Some(leg) => self.steps.push_back(Step::Admit(leg)),
+            None => {}
         }
     }
 

@@ -37,6 +37,11 @@ pub enum Event {
         attempt: u32,
         reason: String,
     },
+    /// The runner never said that it has the job: it goes back, and nobody is to blame.
+    Returned {
+        leg: LegNo,
+        attempt: u32,
+    },
     /// The waiting time of a declared retry is over.
     Wake {
         leg: LegNo,
@@ -72,6 +77,10 @@ pub enum Step {
     Closed(ScopeNo),
     /// A cancelled run asks whether this leg may go on.
     Sweep(LegNo),
+    /// The leg asks for its concurrency group.
+    Enter(LegNo),
+    /// The concurrency group of the leg lets it in.
+    Admit(LegNo),
 }
 
 /// Something that must be done in the world; repeating it does no harm.

@@ -143,6 +143,18 @@ impl Change<'_> {
         Ok(())
     }
 
+    pub(super) fn returned(&mut self, leg: LegNo, attempt: u32) -> Result<(), Rejected> {
+        let LegState::Claimed { .. } = self.current(leg, attempt)? else {
+            return Err(Rejected::WrongState { leg, event: "given back" });
+        };
+        if self.leg_mut(leg).cancelling {
+            self.conclude_leg(leg, Conclusion::Cancelled, None);
+        } else {
+            self.enqueue(leg);
+        }
+        Ok(())
+    }
+
     /// Ends a leg: its slot is free, its siblings and its node hear of it, all in this one change.
     pub(super) fn conclude_leg(
         &mut self,
@@ -269,16 +281,7 @@ impl Change<'_> {
         let member = Member { run: self.hood.run.id, leg: None };
         self.hood.run.state = RunState::Done(conclusion);
         self.effects.push(Effect::RunDone(conclusion));
-        let groups: Vec<String> = self
-            .hood
-            .groups
-            .iter()
-            .filter(|(_, group)| {
-                group.holder() == Some(member) || group.waiting().any(|other| other == member)
-            })
-            .map(|(name, _)| name.clone())
-            .collect();
-        for group in groups {
+        if let Some(group) = self.hood.run.group.take() {
             self.leave(&group, member);
         }
     }

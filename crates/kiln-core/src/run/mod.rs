@@ -16,17 +16,19 @@ mod evaluator;
 mod event;
 mod explain;
 mod finish;
+mod footprint;
 mod group;
 mod memory;
 mod ready;
 mod state;
 
 pub use again::{Again, Refused, again};
-pub use apply::{MAX_STEPS, Neighbourhood, apply};
+pub use apply::{MAX_STEPS, Neighbourhood, Transition, apply};
 pub use conclusion::{Conclusion, conclude};
 pub use evaluator::{Evaluator, GroupRequest, JobContext, Legs, Need, Status};
 pub use event::{Effect, Event, Rejected, Step};
 pub use explain::explain;
+pub use footprint::{AtHand, Wanted};
 pub use group::{Entry as GroupEntry, Group, MAX_WAITING, Member};
 pub use memory::{Memory, PastCall, PastJob, PastLeg, recall, remember};
 pub use state::{

@@ -5,7 +5,7 @@ use crate::plan::JobKind;
 use super::apply::Change;
 use super::{
     Conclusion, Effect, GroupRequest, Leg, LegNo, LegState, Legs, Member, Node, NodeNo, NodeState,
-    RunState, Tally, Timings, Wait,
+    RunState, Step, Tally, Timings, Wait,
 };
 
 impl Change<'_> {
@@ -125,6 +125,21 @@ impl Change<'_> {
     /// Past `max-parallel`: the concurrency group is next.
     fn admit(&mut self, leg: LegNo) {
         let node = self.hood.legs[&leg].node;
+        if self.hood.job_of(node).concurrency.is_none() {
+            return self.go(leg);
+        }
+        // A step of its own, because only now it can be told which group must be at hand.
+        self.leg_mut(leg).state = LegState::Waiting(Wait::Group);
+        self.steps.push_back(Step::Enter(leg));
+    }
+
+    /// Asks for the concurrency group of a leg that has none yet.
+    pub(super) fn ask_group(&mut self, leg: LegNo) {
+        let Some(row) = self.hood.legs.get(&leg) else { return };
+        if row.state != LegState::Waiting(Wait::Group) || row.group.is_some() {
+            return;
+        }
+        let node = row.node;
         match self.evaluator.group(&self.hood.context(node, Some(leg))) {
             Ok(None) => self.go(leg),
             Ok(Some(request)) => self.enter_group(leg, &request),
@@ -136,7 +151,6 @@ impl Change<'_> {
         let member = Member { run: self.hood.run.id, leg: Some(leg) };
         let row = self.leg_mut(leg);
         row.group = Some(request.name.to_lowercase());
-        row.state = LegState::Waiting(Wait::Group);
         if self.enter(member, request) {
             self.go(leg);
         }

@@ -21,6 +21,8 @@ pub struct Run {
     pub plan: Arc<Plan>,
     pub state: RunState,
     pub cancel: Option<Cancel>,
+    /// The concurrency group it is in, holding or waiting.
+    pub group: Option<String>,
     pub scopes: ScopeNo,
     pub nodes: NodeNo,
     pub legs: LegNo,
@@ -34,6 +36,7 @@ impl Run {
             plan,
             state: RunState::Created,
             cancel: None,
+            group: None,
             scopes: 0,
             nodes: 0,
             legs: 0,
