@@ -103,16 +103,36 @@ impl<'t> Tx<'t> {
     /// Runs a statement for each of these rows: one by one on SQLite, where that is cheap, and as one
     /// set-based statement on PostgreSQL, which gets each column as an array.
     pub async fn execute_all(&mut self, sql: Sql, rows: &[Vec<Value>]) -> Result<u64, StoreError> {
-        let Some(first) = rows.first() else { return Ok(0) };
+        if rows.is_empty() {
+            return Ok(0);
+        }
         match &mut self.arm {
             Arm::Sqlite(connection) => {
                 rows.iter().try_fold(0, |sum, row| Ok(sum + connection.execute(sql.sqlite, row)?))
             }
-            Arm::Postgres(session) => {
-                let column = |at: usize| rows.iter().map(|row| row[at].clone()).collect();
-                let columns: Vec<Value> = (0..first.len()).map(column).collect();
-                session.execute(sql.postgres, &columns).await
+            Arm::Postgres(session) => session.execute(sql.postgres, &columns_of(rows)).await,
+        }
+    }
+
+    /// Asks the same for each of these rows of parameters, and gathers the answers: see
+    /// [`Self::execute_all`].
+    pub async fn rows_all(
+        &mut self,
+        sql: Sql,
+        rows: &[Vec<Value>],
+    ) -> Result<Vec<Row>, StoreError> {
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        match &mut self.arm {
+            Arm::Sqlite(connection) => {
+                let mut found = Vec::with_capacity(rows.len());
+                for row in rows {
+                    found.append(&mut connection.rows(sql.sqlite, row)?);
+                }
+                Ok(found)
             }
+            Arm::Postgres(session) => session.rows(sql.postgres, &columns_of(rows)).await,
         }
     }
 
@@ -133,4 +153,10 @@ impl<'t> Tx<'t> {
             Arm::Postgres(session) => session.script(text).await,
         }
     }
+}
+
+/// An array for each column of these rows.
+fn columns_of(rows: &[Vec<Value>]) -> Vec<Value> {
+    let width = rows.first().map_or(0, Vec::len);
+    (0..width).map(|at| rows.iter().map(|row| row[at].clone()).collect()).collect()
 }

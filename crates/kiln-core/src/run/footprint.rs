@@ -179,8 +179,7 @@ impl<'l> Look<'l> {
         let context = self.hood.context(leg.node, Some(number));
         let Ok(Some(request)) = self.evaluator.group(&context) else { return };
         let name = request.name.to_lowercase();
-        let members =
-            self.hood.groups.get(&name).map(|group| group.waiting().chain(group.holder()));
+        let members = self.hood.groups.get(&name).map(super::Group::members);
         let own = members.into_iter().flatten().filter(|other| other.run == self.hood.run.id);
         let own: Vec<LegNo> = own.filter_map(|other| other.leg).collect();
         self.wanted.groups.insert(name);

@@ -32,6 +32,17 @@ pub struct Entry {
 }
 
 impl Group {
+    /// A group with these members: the first one holds it, the others wait in this order.
+    pub fn of(members: impl IntoIterator<Item = Member>) -> Self {
+        let mut members = members.into_iter();
+        Self { holder: members.next(), waiting: members.collect() }
+    }
+
+    /// The holder, then those that wait, in their order.
+    pub fn members(&self) -> impl Iterator<Item = Member> {
+        self.holder.into_iter().chain(self.waiting())
+    }
+
     pub fn holder(&self) -> Option<Member> {
         self.holder
     }

@@ -1,0 +1,179 @@
+//! What never changes about a run: its plan and what its expressions see. Read once, then kept.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kiln_core::id::RunId;
+use kiln_core::plan;
+use kiln_core::run::Evaluator;
+
+use super::rows::Attempt;
+use crate::{StoreError, Tx};
+
+/// Makes evaluators for runs out of what was stored with them.
+pub trait Evaluators: Send + Sync + 'static {
+    /// `context` is the text that was given when the run was created.
+    fn evaluator(
+        &self,
+        run: RunId,
+        attempt: u32,
+        plan: &Arc<plan::Plan>,
+        context: &str,
+    ) -> Result<Arc<dyn Evaluator + Send + Sync>, String>;
+}
+
+/// A plan, and how its jobs hang together in both directions.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) plan: Arc<plan::Plan>,
+    /// By workflow and job.
+    links: Vec<Vec<Links>>,
+}
+
+/// The direct neighbours of a job, by their place in its workflow.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    pub(super) needs: Vec<u32>,
+    pub(super) dependents: Vec<u32>,
+}
+
+impl Plan {
+    fn new(plan: plan::Plan) -> Self {
+        let links = plan.workflows.iter().map(|workflow| links_of(&workflow.jobs)).collect();
+        Self { plan: Arc::new(plan), links }
+    }
+
+    pub(super) fn links(&self, workflow: usize, job: usize) -> Result<&Links, StoreError> {
+        let links = self.links.get(workflow).and_then(|jobs| jobs.get(job));
+        links.ok_or_else(|| StoreError::Database("a row names a job that its plan lacks".to_owned()))
+    }
+}
+
+fn links_of(jobs: &[plan::Job]) -> Vec<Links> {
+    let number = |job: usize| u32::try_from(job).unwrap_or(u32::MAX);
+    let mut links: Vec<Links> = jobs.iter().map(|_| Links::default()).collect();
+    for (at, job) in jobs.iter().enumerate() {
+        for need in &job.needs {
+            links[at].needs.push(number(*need));
+            links[*need].dependents.push(number(at));
+        }
+    }
+    links
+}
+
+/// All that is needed to let a run go on.
+#[derive(Clone)]
+pub(super) struct Facts {
+    pub(super) plan: Arc<Plan>,
+    pub(super) evaluator: Arc<dyn Evaluator + Send + Sync>,
+}
+
+impl std::fmt::Debug for Facts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Facts").finish_non_exhaustive()
+    }
+}
+
+/// Plans and evaluators of the runs that were touched lately.
+pub(super) struct Known {
+    evaluators: Arc<dyn Evaluators>,
+    plans: Cache<Arc<[u8]>, Arc<Plan>>,
+    facts: Cache<(RunId, u32), Facts>,
+}
+
+impl std::fmt::Debug for Known {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Known").finish_non_exhaustive()
+    }
+}
+
+impl Known {
+    pub(super) fn new(evaluators: Arc<dyn Evaluators>) -> Self {
+        Self { evaluators, plans: Cache::new(256), facts: Cache::new(4_096) }
+    }
+
+    pub(super) async fn facts(
+        &self,
+        tx: &mut Tx<'_>,
+        run: RunId,
+        number: u32,
+        attempt: &Attempt,
+    ) -> Result<Facts, StoreError> {
+        if let Some(facts) = self.facts.get(&(run, number)) {
+            return Ok(facts);
+        }
+        let plan = self.plan(tx, &attempt.plan).await?;
+        let context = document(tx, &attempt.context).await?;
+        let evaluator = self.evaluators.evaluator(run, number, &plan.plan, &context);
+        let evaluator = evaluator.map_err(|error| {
+            StoreError::Database(format!("the context of run {run} cannot be used: {error}"))
+        })?;
+        let facts = Facts { plan, evaluator };
+        self.facts.put((run, number), facts.clone());
+        Ok(facts)
+    }
+
+    async fn plan(&self, tx: &mut Tx<'_>, hash: &Arc<[u8]>) -> Result<Arc<Plan>, StoreError> {
+        if let Some(plan) = self.plans.get(hash) {
+            return Ok(plan);
+        }
+        let text = document(tx, hash).await?;
+        let plan: plan::Plan = serde_json::from_str(&text)
+            .map_err(|error| StoreError::Database(format!("a plan cannot be read: {error}")))?;
+        let plan = Arc::new(Plan::new(plan));
+        self.plans.put(hash.clone(), plan.clone());
+        Ok(plan)
+    }
+}
+
+async fn document(tx: &mut Tx<'_>, hash: &Arc<[u8]>) -> Result<String, StoreError> {
+    let row = tx
+        .one("document", "SELECT body FROM documents WHERE hash = $1", &[hash[..].into()])
+        .await?;
+    row.get(0)
+}
+
+/// A bounded memory: when it is full, the half that was put in first goes.
+struct Cache<K, V> {
+    entries: Mutex<(u64, HashMap<K, (u64, V)>)>,
+    capacity: usize,
+}
+
+impl<K: Hash + Eq, V: Clone> Cache<K, V> {
+    fn new(capacity: usize) -> Self {
+        Self { entries: Mutex::new((0, HashMap::new())), capacity }
+    }
+
+    fn get(&self, key: &K) -> Option<V> {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.1.get(key).map(|(_, value)| value.clone())
+    }
+
+    fn put(&self, key: K, value: V) {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let (count, map) = &mut *entries;
+        *count += 1;
+        if map.len() >= self.capacity {
+            let oldest = *count - u64::try_from(self.capacity / 2).unwrap_or(1);
+            map.retain(|_, (at, _)| *at > oldest);
+        }
+        map.insert(key, (*count, value));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cache;
+
+    #[test]
+    fn a_full_cache_forgets_what_came_first() {
+        let cache = Cache::new(10);
+        for number in 0..100 {
+            cache.put(number, number);
+        }
+        assert_eq!(cache.get(&99), Some(99));
+        assert_eq!(cache.get(&0), None);
+        assert!(cache.entries.lock().unwrap().1.len() <= 10);
+    }
+}

@@ -1,0 +1,136 @@
+//! A run under change: the rows at hand, and what they were when they came.
+
+use std::collections::BTreeMap;
+
+use kiln_core::id::{RepoId, RunId};
+use kiln_core::run::{AtHand, Effect, Group, Leg, LegNo, LegState, Neighbourhood, Node, Run, Scope};
+
+use super::facts::Facts;
+use super::rows::{self, Attempt, Job};
+use crate::sql::Value;
+
+/// Runs under change in one transaction, and the concurrency groups that they share.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    pub(super) runs: BTreeMap<RunId, Open>,
+    /// By repository and name.
+    pub(super) groups: BTreeMap<(RepoId, String), SharedGroup>,
+}
+
+#[derive(Debug)]
+pub(super) struct SharedGroup {
+    pub(super) before: Group,
+    pub(super) now: Group,
+}
+
+impl Batch {
+    pub(super) fn run(&mut self, run: RunId) -> &mut Open {
+        self.runs.get_mut(&run).expect("only runs of the batch want something")
+    }
+
+    /// Lets a run go on with the groups as the others have left them.
+    pub(super) fn with_groups<T>(&mut self, run: RunId, work: impl FnOnce(&mut Open) -> T) -> T {
+        let Self { runs, groups } = self;
+        let open = runs.get_mut(&run).expect("only runs of the batch go on");
+        let repo = open.attempt.repo;
+        for name in &open.at_hand.groups {
+            if let Some(group) = groups.get(&(repo, name.clone()))
+                && !group.now.is_empty()
+            {
+                open.hood.groups.insert(name.clone(), group.now.clone());
+            }
+        }
+        let result = work(open);
+        let mut left = std::mem::take(&mut open.hood.groups);
+        for name in &open.at_hand.groups {
+            if let Some(group) = groups.get_mut(&(repo, name.clone())) {
+                group.now = left.remove(name).unwrap_or_default();
+            }
+        }
+        result
+    }
+}
+
+/// The rows of one run in one transaction.
+#[derive(Debug)]
+pub(super) struct Open {
+    pub(super) hood: Neighbourhood,
+    pub(super) at_hand: AtHand,
+    pub(super) attempt: Attempt,
+    pub(super) jobs: BTreeMap<LegNo, Job>,
+    pub(super) facts: Facts,
+    pub(super) effects: Vec<Effect>,
+    pub(super) before: Before,
+}
+
+/// Rows as they were loaded, to find those that changed. What is not here is new.
+#[derive(Debug, Default)]
+pub(super) struct Before {
+    pub(super) attempt: Option<Vec<Value>>,
+    pub(super) scopes: BTreeMap<u32, Vec<Value>>,
+    pub(super) nodes: BTreeMap<u32, Vec<Value>>,
+    pub(super) jobs: BTreeMap<LegNo, PastJob>,
+}
+
+#[derive(Debug)]
+pub(super) struct PastJob {
+    pub(super) row: Vec<Value>,
+    pub(super) leg: Leg,
+    pub(super) lane: Option<i64>,
+    pub(super) key: Option<i64>,
+}
+
+impl PastJob {
+    pub(super) fn is_queued(&self) -> bool {
+        self.leg.state == LegState::Queued
+    }
+}
+
+impl Open {
+    /// A run without any of its rows yet.
+    pub(super) fn new(run: Run, attempt: Attempt, facts: Facts) -> Self {
+        Self {
+            hood: Neighbourhood::new(run),
+            at_hand: AtHand::default(),
+            attempt,
+            jobs: BTreeMap::new(),
+            facts,
+            effects: Vec::new(),
+            before: Before::default(),
+        }
+    }
+
+    pub(super) fn id(&self) -> RunId {
+        RunId(i64::try_from(self.hood.run.id).unwrap_or(i64::MAX))
+    }
+
+    pub(super) fn attempt_row(&self) -> Vec<Value> {
+        rows::attempt_row(&self.hood.run, &self.attempt)
+    }
+
+    // Rows that were brought before may have changed since: they stay as they are.
+
+    pub(super) fn add_scope(&mut self, scope: Scope) {
+        if !self.hood.scopes.contains_key(&scope.number) {
+            self.before.scopes.insert(scope.number, rows::scope_row(&self.hood.run, &scope));
+            self.hood.scopes.insert(scope.number, scope);
+        }
+    }
+
+    pub(super) fn add_node(&mut self, node: Node) {
+        if !self.hood.nodes.contains_key(&node.number) {
+            self.before.nodes.insert(node.number, rows::node_row(&self.hood.run, &node));
+            self.hood.nodes.insert(node.number, node);
+        }
+    }
+
+    pub(super) fn add_job(&mut self, leg: Leg, job: Job) {
+        if !self.hood.legs.contains_key(&leg.number) {
+            let row = rows::job_row(&self.hood.run, &leg, &job);
+            let past = PastJob { row, leg: leg.clone(), lane: job.lane, key: job.key };
+            self.before.jobs.insert(leg.number, past);
+            self.jobs.insert(leg.number, job);
+            self.hood.legs.insert(leg.number, leg);
+        }
+    }
+}

@@ -1,0 +1,567 @@
+//! The rows of a run as the database has them, and back.
+
+use std::sync::{Arc, LazyLock};
+
+use kiln_core::id::{JobId, OrgId, RepoId, RunId};
+use kiln_core::run::{
+    Ancestry, Cancel, Conclusion, Leg, LegState, Node, NodeState, Run, RunState, Scope, Tally,
+    Timings, Wait,
+};
+use kiln_core::time::Timestamp;
+use kiln_core::value::Object;
+
+use super::facts::Plan;
+use crate::sql::{Row, Value};
+use crate::table::Kind::{Bytes, Int, Text};
+use crate::table::{Column, Table};
+use crate::{Refusal, StoreError};
+
+const NUMBERED: &[Column] = &[("run_id", Int), ("attempt", Int), ("number", Int)];
+
+pub(super) static ATTEMPTS: LazyLock<Table> = LazyLock::new(|| {
+    Table::new(
+        "run_attempts",
+        &[("run_id", Int), ("attempt", Int)],
+        &[
+            ("org_id", Int),
+            ("repo_id", Int),
+            ("plan", Bytes),
+            ("context", Bytes),
+            ("actor", Text),
+            ("trust", Text),
+            ("class", Text),
+            ("priority", Int),
+            ("created_at", Int),
+        ],
+        &[
+            ("state", Text),
+            ("conclusion", Text),
+            ("group_name", Text),
+            ("cancelled_by", Text),
+            ("cancel_reason", Text),
+            ("cancel_forced", Int),
+            ("cancelled_at", Int),
+            ("scopes", Int),
+            ("nodes", Int),
+            ("legs", Int),
+            ("jobs_made", Int),
+            ("started_at", Int),
+            ("ended_at", Int),
+        ],
+    )
+});
+
+pub(super) static SCOPES: LazyLock<Table> = LazyLock::new(|| {
+    Table::new(
+        "run_scopes",
+        NUMBERED,
+        &[("workflow", Int), ("caller", Int), ("inputs", Text), ("first_node", Int)],
+        &[
+            ("open", Int),
+            ("succeeded", Int),
+            ("failed", Int),
+            ("cancelled", Int),
+            ("timed_out", Int),
+            ("skipped", Int),
+            ("stopped", Int),
+        ],
+    )
+});
+
+pub(super) static NODES: LazyLock<Table> = LazyLock::new(|| {
+    Table::new(
+        "run_nodes",
+        NUMBERED,
+        &[("scope", Int), ("job", Int), ("origin_attempt", Int)],
+        &[
+            ("state", Text),
+            ("conclusion", Text),
+            ("needs_remaining", Int),
+            ("above_failed", Int),
+            ("above_cancelled", Int),
+            ("above_skipped", Int),
+            ("first_leg", Int),
+            ("leg_count", Int),
+            ("open_legs", Int),
+            ("succeeded", Int),
+            ("failed", Int),
+            ("cancelled", Int),
+            ("timed_out", Int),
+            ("skipped", Int),
+            ("fail_fast", Int),
+            ("max_parallel", Int),
+            ("tripped", Int),
+            ("outputs", Text),
+            ("note", Text),
+        ],
+    )
+});
+
+pub(super) static JOBS: LazyLock<Table> = LazyLock::new(|| {
+    Table::new(
+        "jobs",
+        NUMBERED,
+        &[
+            ("id", Int),
+            ("node", Int),
+            ("leg_index", Int),
+            ("origin_attempt", Int),
+            ("name", Text),
+            ("matrix", Text),
+        ],
+        &[
+            ("state", Text),
+            ("conclusion", Text),
+            ("runner_id", Int),
+            ("claim", Int),
+            ("retries", Int),
+            ("losses", Int),
+            ("cancelling", Int),
+            ("tolerated", Int),
+            ("group_name", Text),
+            ("scope", Int),
+            ("lane_id", Int),
+            ("queue_key", Int),
+            ("wake_at", Int),
+            ("queued_at", Int),
+            ("claimed_at", Int),
+            ("started_at", Int),
+            ("ended_at", Int),
+            ("outputs", Text),
+            ("note", Text),
+        ],
+    )
+});
+
+/// What the database knows of an attempt beyond what the engine does.
+#[derive(Debug, Clone)]
+pub(super) struct Attempt {
+    pub(super) org: OrgId,
+    pub(super) repo: RepoId,
+    pub(super) plan: Arc<[u8]>,
+    pub(super) context: Arc<[u8]>,
+    pub(super) actor: String,
+    pub(super) trust: String,
+    pub(super) class: String,
+    pub(super) priority: i64,
+    pub(super) created: Timestamp,
+    pub(super) jobs_made: i64,
+    pub(super) started: Option<Timestamp>,
+    pub(super) ended: Option<Timestamp>,
+}
+
+/// What the database knows of a leg beyond what the engine does.
+#[derive(Debug, Clone)]
+pub(super) struct Job {
+    pub(super) id: JobId,
+    pub(super) name: String,
+    /// Where it waits, or waited last.
+    pub(super) lane: Option<i64>,
+    pub(super) key: Option<i64>,
+    /// Who has it, or had it last.
+    pub(super) runner: Option<i64>,
+}
+
+/// Reads the columns of a row one after the other.
+struct Reader<'r> {
+    row: &'r Row,
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn next<T: crate::FromValue>(&mut self) -> Result<T, StoreError> {
+        self.at += 1;
+        self.row.get(self.at - 1)
+    }
+
+    fn word(&mut self) -> Result<Arc<str>, StoreError> {
+        self.next()
+    }
+
+    fn conclusion(&mut self) -> Result<Option<Conclusion>, StoreError> {
+        let word: Option<Arc<str>> = self.next()?;
+        let known = |word: Arc<str>| {
+            Conclusion::of_github(&word).ok_or_else(|| odd("a conclusion", &word))
+        };
+        word.map(known).transpose()
+    }
+
+    fn time(&mut self) -> Result<Option<Timestamp>, StoreError> {
+        let time: Option<i64> = self.next()?;
+        Ok(time.map(|time| Timestamp(time.unsigned_abs())))
+    }
+
+    fn tally(&mut self) -> Result<Tally, StoreError> {
+        Ok(Tally {
+            success: self.next()?,
+            failure: self.next()?,
+            cancelled: self.next()?,
+            timed_out: self.next()?,
+            skipped: self.next()?,
+        })
+    }
+
+    fn outputs(&mut self) -> Result<Vec<(String, String)>, StoreError> {
+        let text: Option<Arc<str>> = self.next()?;
+        text.map_or(Ok(Vec::new()), |text| parse(&text, "outputs"))
+    }
+}
+
+fn odd(what: &str, found: &str) -> StoreError {
+    StoreError::Database(format!("`{found}` is not {what} that this Kiln knows"))
+}
+
+fn parse<T: serde::de::DeserializeOwned>(text: &str, what: &str) -> Result<T, StoreError> {
+    serde_json::from_str(text)
+        .map_err(|error| StoreError::Database(format!("the {what} in a row: {error}")))
+}
+
+fn json(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).expect("rows hold only texts and numbers")
+}
+
+fn time(time: Option<Timestamp>) -> Value {
+    time.map(millis).into()
+}
+
+/// Times as columns have them.
+pub(crate) fn millis(time: Timestamp) -> i64 {
+    i64::try_from(time.0).unwrap_or(i64::MAX)
+}
+
+fn small(number: usize) -> Result<u32, StoreError> {
+    u32::try_from(number).map_err(|_| Refusal::Invalid("a plan is too big".to_owned()).into())
+}
+
+pub(super) fn attempt_of(row: &Row, plan: Arc<kiln_core::plan::Plan>) -> Result<Run, StoreError> {
+    let mut read = Reader { row, at: 0 };
+    let (id, attempt): (i64, u32) = (read.next()?, read.next()?);
+    read.at = 11;
+    let (state, conclusion) = (read.word()?, read.conclusion()?);
+    let group: Option<String> = read.next()?;
+    let state = match (&*state, conclusion) {
+        ("created", None) => RunState::Created,
+        ("gated", None) => RunState::Gated(group.clone().unwrap_or_default()),
+        ("active", None) => RunState::Active,
+        ("done", Some(conclusion)) => RunState::Done(conclusion),
+        (other, _) => return Err(odd("a state of a run", other)),
+    };
+    let (by, reason, forced, at) =
+        (read.next::<Option<String>>()?, read.next::<Option<String>>()?, read.next()?, read.time()?);
+    let cancel = by.zip(at).map(|(by, at)| Cancel {
+        by,
+        reason: reason.unwrap_or_default(),
+        forced,
+        at,
+    });
+    Ok(Run {
+        id: id.unsigned_abs(),
+        attempt,
+        plan,
+        state,
+        cancel,
+        group,
+        scopes: read.next()?,
+        nodes: read.next()?,
+        legs: read.next()?,
+    })
+}
+
+pub(super) fn attempt_facts(row: &Row) -> Result<(RunId, u32, Attempt), StoreError> {
+    let mut read = Reader { row, at: 0 };
+    let (run, number) = (RunId(read.next()?), read.next()?);
+    let attempt = Attempt {
+        org: OrgId(read.next()?),
+        repo: RepoId(read.next()?),
+        plan: read.next::<Vec<u8>>()?.into(),
+        context: read.next::<Vec<u8>>()?.into(),
+        actor: read.next()?,
+        trust: read.next()?,
+        class: read.next()?,
+        priority: read.next()?,
+        created: read.time()?.unwrap_or_default(),
+        jobs_made: row.get(21)?,
+        started: Reader { row, at: 22 }.time()?,
+        ended: Reader { row, at: 23 }.time()?,
+    };
+    Ok((run, number, attempt))
+}
+
+/// All columns of the table, in its order.
+pub(super) fn attempt_row(run: &Run, attempt: &Attempt) -> Vec<Value> {
+    let (state, conclusion) = match &run.state {
+        RunState::Created => ("created", None),
+        RunState::Gated(_) => ("gated", None),
+        RunState::Active => ("active", None),
+        RunState::Done(conclusion) => ("done", Some(conclusion.github())),
+    };
+    let cancel = run.cancel.as_ref();
+    vec![
+        Value::Int(i64::try_from(run.id).unwrap_or(i64::MAX)),
+        run.attempt.into(),
+        attempt.org.0.into(),
+        attempt.repo.0.into(),
+        Value::Bytes(attempt.plan.clone()),
+        Value::Bytes(attempt.context.clone()),
+        (&attempt.actor).into(),
+        (&attempt.trust).into(),
+        (&attempt.class).into(),
+        attempt.priority.into(),
+        millis(attempt.created).into(),
+        state.into(),
+        conclusion.into(),
+        run.group.as_deref().into(),
+        cancel.map(|cancel| cancel.by.as_str()).into(),
+        cancel.map(|cancel| cancel.reason.as_str()).into(),
+        cancel.is_some_and(|cancel| cancel.forced).into(),
+        time(cancel.map(|cancel| cancel.at)),
+        run.scopes.into(),
+        run.nodes.into(),
+        run.legs.into(),
+        attempt.jobs_made.into(),
+        time(attempt.started),
+        time(attempt.ended),
+    ]
+}
+
+pub(super) fn scope_of(row: &Row, plan: &Plan) -> Result<Scope, StoreError> {
+    let mut read = Reader { row, at: 2 };
+    let (number, workflow) = (read.next()?, read.next::<u32>()? as usize);
+    let caller = read.next()?;
+    let inputs: Object = parse(&read.word()?, "inputs")?;
+    let first: u32 = read.next()?;
+    let jobs = plan.plan.workflows.get(workflow).ok_or_else(|| odd("a workflow", "its number"))?;
+    let count = small(jobs.jobs.len())?;
+    Ok(Scope {
+        number,
+        workflow,
+        caller,
+        inputs,
+        nodes: (first..first + count).collect(),
+        open: read.next()?,
+        tally: read.tally()?,
+        cancelled: read.next()?,
+    })
+}
+
+fn tally_into(row: &mut Vec<Value>, tally: Tally) {
+    let counts = [tally.success, tally.failure, tally.cancelled, tally.timed_out, tally.skipped];
+    row.extend(counts.map(Value::from));
+}
+
+pub(super) fn scope_row(run: &Run, scope: &Scope) -> Vec<Value> {
+    let mut row = numbered(run, scope.number);
+    row.extend([
+        Value::Int(i64::try_from(scope.workflow).unwrap_or(i64::MAX)),
+        scope.caller.into(),
+        json(&scope.inputs).into(),
+        scope.nodes.first().copied().unwrap_or(0).into(),
+        scope.open.into(),
+    ]);
+    tally_into(&mut row, scope.tally);
+    row.push(scope.cancelled.into());
+    row
+}
+
+fn numbered(run: &Run, number: u32) -> Vec<Value> {
+    let id = i64::try_from(run.id).unwrap_or(i64::MAX);
+    let mut row = Vec::with_capacity(32);
+    row.extend([Value::Int(id), run.attempt.into(), number.into()]);
+    row
+}
+
+/// The scope must be known: needs and dependents are counted from its first job.
+pub(super) fn node_of(row: &Row, plan: &Plan, workflow: usize) -> Result<Node, StoreError> {
+    let mut read = Reader { row, at: 2 };
+    let (number, scope): (u32, u32) = (read.next()?, read.next()?);
+    let job: u32 = read.next()?;
+    let run_attempt = read.next()?;
+    let (word, conclusion) = (read.word()?, read.conclusion()?);
+    let needs_remaining = read.next()?;
+    let ancestry =
+        Ancestry { failed: read.next()?, cancelled: read.next()?, skipped: read.next()? };
+    let (first, count): (Option<u32>, u32) = (read.next()?, read.next()?);
+    let open_legs = read.next()?;
+    let tally = read.tally()?;
+    let state = match (&*word, conclusion) {
+        ("pending", None) => NodeState::Pending { needs_remaining },
+        ("active", None) => NodeState::Active { open_legs, tally },
+        ("done", Some(conclusion)) => NodeState::Done(conclusion),
+        (other, _) => return Err(odd("a state of a job", other)),
+    };
+    let links = plan.links(workflow, job as usize)?;
+    let offset = number - job;
+    let from_first = |jobs: &[u32]| jobs.iter().map(|job| offset + job).collect();
+    Ok(Node {
+        number,
+        scope,
+        job: job as usize,
+        needs: from_first(&links.needs),
+        dependents: from_first(&links.dependents),
+        ancestry,
+        state,
+        legs: first.map(|first| (first..first + count).collect()).unwrap_or_default(),
+        fail_fast: read.next()?,
+        max_parallel: read.next()?,
+        tripped: read.next()?,
+        outputs: read.outputs()?,
+        note: read.next()?,
+        run_attempt,
+    })
+}
+
+/// The scope of a node, before the rest of it can be understood.
+pub(super) fn scope_number_of(row: &Row) -> Result<u32, StoreError> {
+    row.get(3)
+}
+
+pub(super) fn node_row(run: &Run, node: &Node) -> Vec<Value> {
+    let (state, conclusion, needs_remaining, open_legs, tally) = match &node.state {
+        NodeState::Pending { needs_remaining } => {
+            ("pending", None, *needs_remaining, 0, Tally::default())
+        }
+        NodeState::Active { open_legs, tally } => ("active", None, 0, *open_legs, *tally),
+        NodeState::Done(conclusion) => ("done", Some(conclusion.github()), 0, 0, Tally::default()),
+    };
+    let mut row = numbered(run, node.number);
+    row.extend([
+        node.scope.into(),
+        Value::Int(i64::try_from(node.job).unwrap_or(i64::MAX)),
+        node.run_attempt.into(),
+        state.into(),
+        conclusion.into(),
+        needs_remaining.into(),
+        node.ancestry.failed.into(),
+        node.ancestry.cancelled.into(),
+        node.ancestry.skipped.into(),
+        node.legs.first().copied().into(),
+        Value::Int(i64::try_from(node.legs.len()).unwrap_or(i64::MAX)),
+        open_legs.into(),
+    ]);
+    tally_into(&mut row, tally);
+    row.extend([
+        node.fail_fast.into(),
+        node.max_parallel.into(),
+        node.tripped.into(),
+        outputs(&node.outputs),
+        node.note.as_deref().into(),
+    ]);
+    row
+}
+
+fn outputs(outputs: &[(String, String)]) -> Value {
+    if outputs.is_empty() { Value::Null } else { json(&outputs).into() }
+}
+
+pub(super) fn job_of(row: &Row) -> Result<(Leg, Job), StoreError> {
+    let mut read = Reader { row, at: 2 };
+    let number = read.next()?;
+    let id = JobId(read.next()?);
+    let (node, index, run_attempt) = (read.next()?, read.next()?, read.next()?);
+    let name = read.next()?;
+    let matrix: Option<Arc<str>> = read.next()?;
+    let (word, conclusion) = (read.word()?, read.conclusion()?);
+    let last_runner: Option<i64> = read.next()?;
+    let (attempt, retries, losses) = (read.next()?, read.next()?, read.next()?);
+    let (cancelling, tolerated) = (read.next()?, read.next()?);
+    let (group, scope) = (read.next()?, read.next()?);
+    let (lane, key) = (read.next()?, read.next()?);
+    let wake = read.time()?;
+    let timings = Timings {
+        queued: read.time()?,
+        claimed: read.time()?,
+        started: read.time()?,
+        ended: read.time()?,
+    };
+    let runner = last_runner.unwrap_or_default().unsigned_abs();
+    let state = match (&*word, conclusion, scope) {
+        ("held_back", None, _) => LegState::Waiting(Wait::MaxParallel),
+        ("group", None, _) => LegState::Waiting(Wait::Group),
+        ("backoff", None, _) => {
+            LegState::Waiting(Wait::Backoff { until: wake.unwrap_or_default() })
+        }
+        ("queued", None, _) => LegState::Queued,
+        ("claimed", None, _) => LegState::Claimed { runner },
+        ("running", None, _) => LegState::Running { runner },
+        ("uploading", None, _) => LegState::Uploading { runner },
+        ("called", None, Some(scope)) => LegState::Called(scope),
+        ("done", Some(conclusion), _) => LegState::Done(conclusion),
+        (other, ..) => return Err(odd("a state of a job", other)),
+    };
+    let leg = Leg {
+        number,
+        node,
+        index,
+        matrix: matrix.map_or(Ok(Object::new()), |text| parse(&text, "matrix"))?,
+        state,
+        group,
+        scope,
+        attempt,
+        retries,
+        losses,
+        cancelling,
+        timings,
+        tolerated,
+        outputs: read.outputs()?,
+        run_attempt,
+        note: read.next()?,
+    };
+    Ok((leg, Job { id, name, lane, key, runner: last_runner }))
+}
+
+pub(super) fn job_row(run: &Run, leg: &Leg, job: &Job) -> Vec<Value> {
+    let mut row = numbered(run, leg.number);
+    row.extend([
+        job.id.0.into(),
+        leg.node.into(),
+        leg.index.into(),
+        leg.run_attempt.into(),
+        (&job.name).into(),
+        if leg.matrix.is_empty() { Value::Null } else { json(&leg.matrix).into() },
+    ]);
+    row.extend(job_changing(leg, job));
+    row
+}
+
+fn job_changing(leg: &Leg, job: &Job) -> [Value; 19] {
+    let (state, conclusion, runner, wake) = leg_state(&leg.state);
+    [
+        state.into(),
+        conclusion.into(),
+        runner.or(job.runner.filter(|_| leg.state.is_done())).into(),
+        leg.attempt.into(),
+        leg.retries.into(),
+        leg.losses.into(),
+        leg.cancelling.into(),
+        leg.tolerated.into(),
+        leg.group.as_deref().into(),
+        leg.scope.into(),
+        job.lane.into(),
+        job.key.into(),
+        time(wake),
+        time(leg.timings.queued),
+        time(leg.timings.claimed),
+        time(leg.timings.started),
+        time(leg.timings.ended),
+        outputs(&leg.outputs),
+        leg.note.as_deref().into(),
+    ]
+}
+
+/// The word of a state, and what it carries.
+fn leg_state(
+    state: &LegState,
+) -> (&'static str, Option<&'static str>, Option<i64>, Option<Timestamp>) {
+    let id = |runner: &u64| i64::try_from(*runner).ok();
+    match state {
+        LegState::Waiting(Wait::MaxParallel) => ("held_back", None, None, None),
+        LegState::Waiting(Wait::Group) => ("group", None, None, None),
+        LegState::Waiting(Wait::Backoff { until }) => ("backoff", None, None, Some(*until)),
+        LegState::Queued => ("queued", None, None, None),
+        LegState::Claimed { runner } => ("claimed", None, id(runner), None),
+        LegState::Running { runner } => ("running", None, id(runner), None),
+        LegState::Uploading { runner } => ("uploading", None, id(runner), None),
+        LegState::Called(_) => ("called", None, None, None),
+        LegState::Done(conclusion) => ("done", Some(conclusion.github()), None, None),
+    }
+}

@@ -1,0 +1,170 @@
+//! Tables whose rows are read and written as wholes: one list of columns makes all their statements.
+
+use crate::sql::{Sql, Value};
+
+/// What a column holds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Kind {
+    Int,
+    Text,
+    Bytes,
+}
+
+impl Kind {
+    fn array(self) -> &'static str {
+        match self {
+            Self::Int => "bigint[]",
+            Self::Text => "text[]",
+            Self::Bytes => "bytea[]",
+        }
+    }
+}
+
+pub(crate) type Column = (&'static str, Kind);
+
+/// The statements of one table.
+#[derive(Debug)]
+pub(crate) struct Table {
+    columns: Vec<Column>,
+    /// How many of them are the key, and how many never change.
+    fixed: (usize, usize),
+    select: Pair,
+    of_run: Pair,
+    insert: Pair,
+    update: Pair,
+}
+
+/// A statement for SQLite and one for PostgreSQL.
+#[derive(Debug)]
+pub(crate) struct Pair {
+    pub(crate) sqlite: String,
+    pub(crate) postgres: String,
+}
+
+impl Pair {
+    pub(crate) fn sql(&'static self) -> Sql {
+        Sql::of(&self.sqlite, &self.postgres)
+    }
+}
+
+impl Table {
+    /// The key comes first, then columns that never change, then those that do.
+    pub(crate) fn new(
+        name: &'static str,
+        key: &[Column],
+        fixed: &[Column],
+        changing: &[Column],
+    ) -> Self {
+        let all: Vec<Column> = [key, fixed, changing].concat();
+        let written: Vec<Column> = [key, changing].concat();
+        let columns = join(&all, ", ", |_, (column, _)| column.to_owned());
+        let qualified = join(&all, ", ", |_, (column, _)| format!("t.{column}"));
+        let matches = join(key, " AND ", |_, (column, _)| format!("t.{column} = u.{column}"));
+        let at = join(key, " AND ", |at, (column, _)| format!("{column} = ${}", at + 1));
+        let set_one = join(changing, ", ", |at, (column, _)| {
+            format!("{column} = ${}", key.len() + at + 1)
+        });
+        let set_many = join(changing, ", ", |_, (column, _)| format!("{column} = u.{column}"));
+        let values = join(&all, ", ", |at, _| format!("${}", at + 1));
+        Self {
+            columns: all.clone(),
+            fixed: (key.len(), key.len() + fixed.len()),
+            select: Pair {
+                sqlite: format!("SELECT {columns} FROM {name} WHERE {at}"),
+                postgres: format!(
+                    "SELECT {qualified} FROM {} JOIN {name} AS t ON {matches}",
+                    unnest(key)
+                ),
+            },
+            of_run: Pair {
+                sqlite: format!("SELECT {columns} FROM {name} WHERE run_id = $1 AND attempt = $2"),
+                postgres: format!("SELECT {columns} FROM {name} WHERE run_id = $1 AND attempt = $2"),
+            },
+            insert: Pair {
+                sqlite: format!("INSERT INTO {name} ({columns}) VALUES ({values})"),
+                postgres: format!(
+                    "INSERT INTO {name} ({columns}) SELECT {} FROM {}",
+                    join(&all, ", ", |_, (column, _)| format!("u.{column}")),
+                    unnest(&all)
+                ),
+            },
+            update: Pair {
+                sqlite: format!("UPDATE {name} SET {set_one} WHERE {at}"),
+                postgres: format!(
+                    "UPDATE {name} AS t SET {set_many} FROM {} WHERE {matches}",
+                    unnest(&written)
+                ),
+            },
+        }
+    }
+
+    /// By keys, with [`Tx::rows_all`](crate::Tx::rows_all).
+    pub(crate) fn select(&'static self) -> Sql {
+        self.select.sql()
+    }
+
+    /// All rows of an attempt of a run.
+    pub(crate) fn of_run(&'static self) -> Sql {
+        self.of_run.sql()
+    }
+
+    /// Takes all columns, with [`Tx::execute_all`](crate::Tx::execute_all).
+    pub(crate) fn insert(&'static self) -> Sql {
+        self.insert.sql()
+    }
+
+    /// Takes the key and the columns that change: see [`Self::changing`].
+    pub(crate) fn update(&'static self) -> Sql {
+        self.update.sql()
+    }
+
+    /// What [`Self::update`] takes of a whole row.
+    pub(crate) fn changing(&self, mut row: Vec<Value>) -> Vec<Value> {
+        row.drain(self.fixed.0..self.fixed.1);
+        row
+    }
+
+    /// All columns for a statement of another shape, in which the table is called `t`.
+    pub(crate) fn columns(&self) -> String {
+        join(&self.columns, ", ", |_, (column, _)| format!("t.{column}"))
+    }
+}
+
+/// Rows of parameters, one array for each column, called `u`.
+pub(crate) fn unnest(columns: &[Column]) -> String {
+    let arrays = join(columns, ", ", |at, (_, kind)| format!("${}::{}", at + 1, kind.array()));
+    let names = join(columns, ", ", |_, (column, _)| column.to_owned());
+    format!("unnest({arrays}) AS u ({names})")
+}
+
+fn join(columns: &[Column], by: &str, text: impl Fn(usize, (&str, Kind)) -> String) -> String {
+    let parts = columns.iter().enumerate().map(|(at, column)| text(at, *column));
+    parts.collect::<Vec<_>>().join(by)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Kind, Table};
+
+    #[test]
+    fn one_list_of_columns_makes_the_statements_of_both_databases() {
+        let table: &'static Table = Box::leak(Box::new(Table::new(
+            "things",
+            &[("run_id", Kind::Int)],
+            &[("name", Kind::Text)],
+            &[("hash", Kind::Bytes)],
+        )));
+        assert_eq!(table.select.sqlite, "SELECT run_id, name, hash FROM things WHERE run_id = $1");
+        assert_eq!(table.update().sqlite, "UPDATE things SET hash = $2 WHERE run_id = $1");
+        assert_eq!(
+            table.update().postgres,
+            "UPDATE things AS t SET hash = u.hash \
+             FROM unnest($1::bigint[], $2::bytea[]) AS u (run_id, hash) WHERE t.run_id = u.run_id"
+        );
+        assert_eq!(
+            table.insert().postgres,
+            "INSERT INTO things (run_id, name, hash) SELECT u.run_id, u.name, u.hash \
+             FROM unnest($1::bigint[], $2::text[], $3::bytea[]) AS u (run_id, name, hash)"
+        );
+    }
+}
