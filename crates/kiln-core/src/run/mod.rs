@@ -24,7 +24,7 @@ mod state;
 pub use again::{Again, Refused, again};
 pub use apply::{MAX_STEPS, Neighbourhood, apply};
 pub use conclusion::{Conclusion, conclude};
-pub use evaluator::{Evaluator, GroupRequest, JobContext, Legs, Need, Status};
+pub use evaluator::{Evaluator, GroupRequest, JobContext, Legs, Need, Placement, Status};
 pub use event::{Effect, Event, Rejected, Step};
 pub use explain::explain;
 pub use group::{Entry as GroupEntry, Group, MAX_WAITING, Member};

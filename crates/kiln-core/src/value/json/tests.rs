@@ -83,9 +83,11 @@ fn wrong_texts_are_errors() {
 /// The language stops at 100 levels, the reader of JSON at 128.
 #[test]
 fn depth_is_bounded_above_what_the_language_allows() {
-    let nested = |depth: usize| (0..depth).fold(Value::from(f64::NAN), |value, level| {
-        if level % 2 == 0 { object("$number", value) } else { Value::array(vec![value]) }
-    });
+    let nested = |depth: usize| {
+        (0..depth).fold(Value::from(f64::NAN), |value, level| {
+            if level % 2 == 0 { object("$number", value) } else { Value::array(vec![value]) }
+        })
+    };
     let deep = nested(120);
     assert!(read(&write(&deep)).expect("it is within the limit").same(&deep));
     assert!(read(&write(&nested(200))).expect_err("it is too deep").contains("recursion limit"));
