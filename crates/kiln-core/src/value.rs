@@ -3,6 +3,8 @@
 //! Arrays and objects are shared by reference: GitHub compares them by identity, and contexts are
 //! handed around far more often than they are built.
 
+mod json;
+
 use std::sync::Arc;
 
 use indexmap::IndexMap;

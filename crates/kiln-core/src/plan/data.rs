@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::value::Value;
 
 /// A scalar: known, or an expression to evaluate. The text is a whole expression without `${{ }}`;
@@ -77,7 +79,8 @@ impl Data {
 }
 
 /// When a job or step runs: an expression that always contains a status function.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Condition {
     pub text: Arc<str>,
 }

@@ -1,5 +1,9 @@
 //! What a job's token may do.
 
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
 /// A scope of the job token. The order is that of the documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Scope {
@@ -95,7 +99,8 @@ impl Scope {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Access {
     #[default]
     None,
@@ -114,7 +119,8 @@ impl Access {
 }
 
 /// A level for every scope; what is not named is `none`.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(from = "BTreeMap<String, Access>", into = "BTreeMap<&str, Access>")]
 pub struct Permissions {
     levels: [Access; Scope::ALL.len()],
 }
@@ -158,6 +164,25 @@ impl Permissions {
             .map(|(scope, wanted)| (scope, wanted, limit.get(scope)))
             .filter(|(_, wanted, allowed)| wanted > allowed)
             .collect()
+    }
+}
+
+/// A scope that this version does not know grants nothing.
+impl From<BTreeMap<String, Access>> for Permissions {
+    fn from(levels: BTreeMap<String, Access>) -> Self {
+        let mut permissions = Self::none();
+        for (scope, access) in levels {
+            if let Some(scope) = Scope::parse(&scope) {
+                permissions.set(scope, access);
+            }
+        }
+        permissions
+    }
+}
+
+impl From<Permissions> for BTreeMap<&str, Access> {
+    fn from(permissions: Permissions) -> Self {
+        permissions.granted().map(|(scope, access)| (scope.as_str(), access)).collect()
     }
 }
 

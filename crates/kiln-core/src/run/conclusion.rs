@@ -1,7 +1,10 @@
 //! How things end, and what every audience calls that.
 
+use serde::{Deserialize, Serialize};
+
 /// The end of a job leg, of a job over all its legs, or of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Conclusion {
     Success,
     /// Not run because its condition did not hold.
@@ -109,6 +112,17 @@ mod tests {
         check(&[Skipped, Success], Success);
         check(&[Skipped, Skipped], Skipped);
         check(&[], Skipped);
+    }
+
+    #[test]
+    fn it_is_kept_by_the_word_of_the_api() {
+        for word in ["success", "skipped", "cancelled", "timed_out", "failure", "startup_failure"] {
+            let conclusion = Conclusion::of_github(word).expect("it is a word of the API");
+            let text = serde_json::to_string(&conclusion).expect("it is a word");
+            assert_eq!(text, format!("\"{word}\""));
+            assert_eq!(serde_json::from_str(&text).ok(), Some(conclusion));
+        }
+        assert!(serde_json::from_str::<Conclusion>("\"succeeded\"").is_err());
     }
 
     #[test]

@@ -22,6 +22,9 @@ pub trait Evaluator {
     /// Whether a failure of the leg is tolerated (`continue-on-error`).
     fn tolerates_failure(&self, job: &JobContext<'_>) -> Result<bool, String>;
 
+    /// What a leg is called and where it may run.
+    fn placement(&self, job: &JobContext<'_>) -> Result<Placement, String>;
+
     /// The inputs for the workflow that a leg calls.
     fn inputs(&self, job: &JobContext<'_>) -> Result<Object, String>;
 
@@ -67,6 +70,20 @@ pub struct Legs {
     pub legs: Vec<Object>,
     pub fail_fast: bool,
     pub max_parallel: Option<u32>,
+}
+
+/// What a queue must know of a leg, evaluated.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Placement {
+    /// The name of the leg alone, as GitHub shows it: what `name` says, else the id with the values of
+    /// its matrix. The callers of its workflow (`caller / job`) are other rows, which one leg does not
+    /// see; whoever has them puts their names in front.
+    pub name: String,
+    /// A runner must have all of them. Empty only beside a pool, and for a call, which needs no runner.
+    pub labels: Vec<String>,
+    /// What `runs-on` calls a group.
+    pub pool: Option<String>,
+    pub environment: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

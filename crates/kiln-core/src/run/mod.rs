@@ -25,7 +25,7 @@ mod state;
 pub use again::{Again, Refused, again};
 pub use apply::{MAX_STEPS, Neighbourhood, Transition, apply};
 pub use conclusion::{Conclusion, conclude};
-pub use evaluator::{Evaluator, GroupRequest, JobContext, Legs, Need, Status};
+pub use evaluator::{Evaluator, GroupRequest, JobContext, Legs, Need, Placement, Status};
 pub use event::{Effect, Event, Rejected, Step};
 pub use explain::explain;
 pub use footprint::{AtHand, Wanted};

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::plan::{JobIndex, Plan, WorkflowIndex};
 use crate::time::Timestamp;
 use crate::value::Object;
@@ -54,7 +56,7 @@ pub enum RunState {
 }
 
 /// Who cancelled, and why. A forced cancel does not ask conditions.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cancel {
     pub by: String,
     pub reason: String,
@@ -147,7 +149,7 @@ pub enum NodeState {
 }
 
 /// What GitHub's status functions need to know from further up than the direct needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Ancestry {
     pub failed: bool,
     pub cancelled: bool,
@@ -164,7 +166,7 @@ impl Ancestry {
 }
 
 /// How many parts ended in which way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Tally {
     pub success: u32,
     pub failure: u32,
@@ -302,7 +304,7 @@ pub enum Wait {
 }
 
 /// When the current attempt reached each state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Timings {
     pub queued: Option<Timestamp>,
     pub claimed: Option<Timestamp>,

@@ -6,16 +6,14 @@
 mod call;
 mod contexts;
 mod data;
-mod environment;
+mod placement;
 mod secrets;
 #[cfg(test)]
 mod tests;
 
-use kiln_core::plan::matrix::{expand, leg_name};
+use kiln_core::plan::matrix::expand;
 use kiln_core::plan::{Concurrency, JobKind, Strategy, Template};
-use kiln_core::run::{
-    Evaluator, GroupRequest, JobContext, LegNo, Legs, Need, Neighbourhood, Run, Scope,
-};
+use kiln_core::run::{Evaluator, GroupRequest, JobContext, Legs, Need, Placement, Run, Scope};
 use kiln_core::value::{Object, Value};
 
 use crate::expr::coerce::{to_number, to_text, truthy};
@@ -25,7 +23,7 @@ use crate::expr::parse;
 use contexts::JobEnv;
 pub use contexts::{LegContexts, leg_contexts};
 pub use data::{evaluate_data, evaluate_template};
-pub use environment::leg_environment;
+pub use placement::{job_display_name, labels, leg_environment};
 pub use secrets::leg_secrets;
 
 /// What is the same for all jobs of a run.
@@ -110,6 +108,10 @@ impl Evaluator for Expressions {
         call::inputs(self, job)
     }
 
+    fn placement(&self, job: &JobContext<'_>) -> Result<Placement, String> {
+        placement::placement(self, job)
+    }
+
     fn call_outputs(
         &self,
         run: &Run,
@@ -163,43 +165,4 @@ fn request(group: &Concurrency, env: &dyn Env) -> Result<GroupRequest, String> {
         cancel_in_progress: boolean(group.cancel_in_progress.as_ref(), false, env)?,
         queue: group.queue,
     })
-}
-
-/// The labels that a runner must have to take a leg, as `runs-on` has them.
-pub fn labels(
-    expressions: &Expressions,
-    hood: &Neighbourhood,
-    leg: LegNo,
-) -> Result<Vec<String>, String> {
-    let node = hood.legs[&leg].node;
-    let JobKind::Steps(steps) = &hood.job_of(node).kind else { return Ok(Vec::new()) };
-    let context = hood.context(node, Some(leg));
-    let value = evaluate_data(&steps.runs_on, &JobEnv::of_job(expressions, &context))?;
-    let labels = match &value {
-        Value::Object(runner) => runner.get("labels").cloned().unwrap_or_default(),
-        other => other.clone(),
-    };
-    Ok(match &labels {
-        Value::Null => Vec::new(),
-        Value::Array(labels) => labels.iter().map(|label| to_text(label).into_owned()).collect(),
-        label => vec![to_text(label).into_owned()],
-    })
-}
-
-/// The name people see of a leg: what `name` says, else the id with the values of its matrix.
-pub fn job_display_name(expressions: &Expressions, hood: &Neighbourhood, leg: LegNo) -> String {
-    let row = &hood.legs[&leg];
-    let job = hood.job_of(row.node);
-    let context = hood.context(row.node, Some(leg));
-    let written = job
-        .name
-        .as_ref()
-        .map(|name| evaluate_template(name, &JobEnv::of_job(expressions, &context)));
-    if let Some(Ok(name)) = written {
-        return to_text(&name).into_owned();
-    }
-    match leg_name(&row.matrix) {
-        values if values.is_empty() => job.id.clone(),
-        values => format!("{} ({values})", job.id),
-    }
 }

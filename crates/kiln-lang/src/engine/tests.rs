@@ -2,6 +2,7 @@
 
 mod again;
 mod groups;
+mod placement;
 mod secrets;
 
 use std::collections::BTreeMap;
