@@ -509,9 +509,12 @@ CREATE TABLE outbox (
     due_at {int} NOT NULL,
     tries {int} NOT NULL DEFAULT 0,
     error TEXT,
-    created_at {int} NOT NULL
-) {strict};
-CREATE INDEX outbox_by_time ON outbox (due_at, id);
+    created_at {int} NOT NULL,
+    -- Since when it was given up; it waits for somebody to mend the reason.
+    parked_at {int}
+) {strict_small};
+CREATE INDEX outbox_by_time ON outbox (due_at, id) WHERE parked_at IS NULL;
+CREATE INDEX outbox_parked ON outbox (parked_at, id) WHERE parked_at IS NOT NULL;
 
 CREATE TABLE audit (
     id {id},

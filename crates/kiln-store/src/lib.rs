@@ -5,9 +5,12 @@
 //! where statements must differ, both variants stand side by side in a [`Sql`].
 
 mod error;
+pub mod events;
 mod migrate;
+pub mod outbox;
 mod partitions;
 mod postgres;
+mod signal;
 mod sql;
 mod sqlite;
 mod store;
@@ -15,6 +18,7 @@ mod tx;
 
 pub use error::{Refusal, StoreError};
 pub use migrate::Status;
+pub use signal::{Signal, Subscription};
 pub use sql::{FromValue, Row, Sql, Value};
 pub use store::{Options, Store};
 pub use tx::Tx;

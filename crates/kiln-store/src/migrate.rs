@@ -5,10 +5,10 @@
 
 use sha2::{Digest as _, Sha256};
 
-use crate::partitions;
 use crate::sql::Sql;
 use crate::tx::Lock;
 use crate::{Refusal, Store, StoreError, Tx};
+use crate::{events, partitions};
 
 /// A step of the schema. A step that was released is never changed.
 #[derive(Debug, Clone, Copy)]
@@ -100,6 +100,7 @@ impl Store {
             self.write(async move |tx: &mut Tx<'_>| apply(tx, step).await).await?;
         }
         self.write(async |tx: &mut Tx<'_>| partitions::ensure(tx).await).await?;
+        self.write(async |tx: &mut Tx<'_>| events::adopt(tx).await).await?;
         self.status().await
     }
 

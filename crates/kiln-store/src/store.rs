@@ -1,11 +1,13 @@
 //! The store: one way to look, one way to change.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use kiln_core::time::Timestamp;
 
 use crate::postgres::Postgres;
+use crate::signal::{Hub, Subscription};
 use crate::sqlite::Sqlite;
 use crate::{StoreError, Tx};
 
@@ -20,6 +22,7 @@ pub enum Options {
 #[derive(Debug, Clone)]
 pub struct Store {
     arm: Arm,
+    hub: Arc<Hub>,
 }
 
 #[derive(Debug, Clone)]
@@ -30,13 +33,18 @@ enum Arm {
 
 impl Store {
     pub fn open(options: &Options) -> Result<Self, StoreError> {
-        let arm = match options {
-            Options::Sqlite { path } => Arm::Sqlite(Sqlite::open(path)?),
-            Options::Postgres { url, connections } => {
-                Arm::Postgres(Postgres::open(url, *connections)?)
+        match options {
+            Options::Sqlite { path } => {
+                let hub = Arc::new(Hub::default());
+                let arm = Arm::Sqlite(Sqlite::open(path, Arc::clone(&hub))?);
+                Ok(Self { arm, hub })
             }
-        };
-        Ok(Self { arm })
+            Options::Postgres { url, connections } => {
+                let hub = Arc::new(Hub::with_others());
+                let arm = Arm::Postgres(Postgres::open(url, *connections, Arc::clone(&hub))?);
+                Ok(Self { arm, hub })
+            }
+        }
     }
 
     /// Changes something, durably, or nothing at all. The work may be run more than once; only the
@@ -50,6 +58,14 @@ impl Store {
             Arm::Sqlite(sqlite) => sqlite.writer.write(work).await,
             Arm::Postgres(postgres) => postgres.write(work).await,
         }
+    }
+
+    /// Hears what changes from now on, here and on other servers. Must be called on a runtime.
+    pub fn subscribe(&self) -> Subscription {
+        if let Arm::Postgres(postgres) = &self.arm {
+            postgres.listener.start();
+        }
+        self.hub.subscribe()
     }
 
     /// Looks at one consistent state. Never waits for those who write.

@@ -3,6 +3,7 @@
 use kiln_core::time::Timestamp;
 
 use crate::postgres::Session;
+use crate::signal::{Signal, Signals};
 use crate::sql::{Row, Sql, Value};
 use crate::sqlite::Connection;
 use crate::{Refusal, StoreError};
@@ -28,6 +29,7 @@ impl Lock {
 pub struct Tx<'t> {
     arm: Arm<'t>,
     now: Timestamp,
+    signals: Signals,
 }
 
 #[derive(Debug)]
@@ -38,16 +40,25 @@ enum Arm<'t> {
 
 impl<'t> Tx<'t> {
     pub(crate) fn sqlite(connection: &'t mut Connection, now: Timestamp) -> Self {
-        Self { arm: Arm::Sqlite(connection), now }
+        Self { arm: Arm::Sqlite(connection), now, signals: Signals::default() }
     }
 
     pub(crate) fn postgres(session: &'t Session, now: Timestamp) -> Self {
-        Self { arm: Arm::Postgres(session), now }
+        Self { arm: Arm::Postgres(session), now, signals: Signals::default() }
     }
 
     /// The database's time when the transaction began.
     pub fn now(&self) -> Timestamp {
         self.now
+    }
+
+    /// Tells those who listen, after the commit and only then.
+    pub fn signal(&mut self, signal: Signal) {
+        self.signals.add(signal);
+    }
+
+    pub(crate) fn into_signals(self) -> Signals {
+        self.signals
     }
 
     /// Whether this is PostgreSQL, for the few places where more than a statement differs.
@@ -159,4 +170,9 @@ impl<'t> Tx<'t> {
 fn columns_of(rows: &[Vec<Value>]) -> Vec<Value> {
     let width = rows.first().map_or(0, Vec::len);
     (0..width).map(|at| rows.iter().map(|row| row[at].clone()).collect()).collect()
+}
+
+/// A time as columns keep it.
+pub(crate) fn millis(time: Timestamp) -> i64 {
+    i64::try_from(time.0).unwrap_or(i64::MAX)
 }

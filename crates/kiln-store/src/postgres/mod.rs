@@ -1,14 +1,18 @@
 //! PostgreSQL: a pool of connections, each transaction on one of them.
 
+mod listener;
 mod session;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use tokio_postgres::NoTls;
 
+use crate::signal::{Hub, Origin, Signals};
 use crate::{StoreError, Tx};
 
+use listener::Listener;
 pub(crate) use session::Session;
 
 /// How often work is run again after a deadlock, a serialization failure or a lost connection.
@@ -19,6 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone)]
 pub(crate) struct Postgres {
     pool: Pool,
+    hub: Arc<Hub>,
+    pub(crate) listener: Arc<Listener>,
 }
 
 /// What a transaction is for.
@@ -39,9 +45,10 @@ impl Mode {
 }
 
 impl Postgres {
-    pub(crate) fn open(url: &str, connections: usize) -> Result<Self, StoreError> {
+    pub(crate) fn open(url: &str, connections: usize, hub: Arc<Hub>) -> Result<Self, StoreError> {
         let config: tokio_postgres::Config =
             url.parse().map_err(|error| StoreError::Database(format!("the address: {error}")))?;
+        let listener = Arc::new(Listener::new(config.clone(), Arc::clone(&hub)));
         let manager = Manager::from_config(
             config,
             NoTls,
@@ -54,7 +61,7 @@ impl Postgres {
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(|error| StoreError::Database(error.to_string()))?;
-        Ok(Self { pool })
+        Ok(Self { pool, hub, listener })
     }
 
     pub(crate) async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
@@ -93,13 +100,29 @@ impl Postgres {
     {
         let mut session = Session::new(self.pool.get().await?);
         let now = session.begin(mode.begin()).await?;
-        let answer = work(&mut Tx::postgres(&session, now)).await;
+        let mut tx = Tx::postgres(&session, now);
+        let answer = work(&mut tx).await;
+        let signals = tx.into_signals();
         match answer {
-            Ok(answer) => session.commit().await.map(|()| answer),
+            Ok(answer) => {
+                let committed = session.commit().await;
+                // Where nobody knows whether it happened, a needless hint does no harm.
+                if matches!(committed, Ok(()) | Err(StoreError::InDoubt(_))) {
+                    self.publish(&signals);
+                }
+                committed.map(|()| answer)
+            }
             Err(error) => {
                 session.rollback().await;
                 Err(error)
             }
+        }
+    }
+
+    fn publish(&self, signals: &Signals) {
+        if !signals.is_empty() {
+            self.listener.start();
+            self.hub.publish(signals, Origin::Here);
         }
     }
 }

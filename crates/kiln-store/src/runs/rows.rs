@@ -14,6 +14,7 @@ use super::facts::Plan;
 use crate::sql::{Row, Value};
 use crate::table::Kind::{Bytes, Int, Text};
 use crate::table::{Column, Table};
+use crate::tx::millis;
 use crate::{Refusal, StoreError};
 
 const NUMBERED: &[Column] = &[("run_id", Int), ("attempt", Int), ("number", Int)];
@@ -222,11 +223,6 @@ fn json(value: &impl serde::Serialize) -> String {
 
 fn time(time: Option<Timestamp>) -> Value {
     time.map(millis).into()
-}
-
-/// Times as columns have them.
-pub(crate) fn millis(time: Timestamp) -> i64 {
-    i64::try_from(time.0).unwrap_or(i64::MAX)
 }
 
 fn small(number: usize) -> Result<u32, StoreError> {

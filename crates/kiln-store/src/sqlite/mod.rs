@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::StoreError;
+use crate::signal::Hub;
 
 pub(crate) use connection::Connection;
 use readers::Readers;
@@ -21,8 +22,8 @@ pub(crate) struct Sqlite {
 }
 
 impl Sqlite {
-    pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
-        let writer = Writer::start(Connection::open(path)?)?;
+    pub(crate) fn open(path: &Path, hub: Arc<Hub>) -> Result<Self, StoreError> {
+        let writer = Writer::start(Connection::open(path)?, hub)?;
         let readers = Arc::new(Readers::open(path)?);
         Ok(Self { writer, readers })
     }

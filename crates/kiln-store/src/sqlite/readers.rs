@@ -59,7 +59,7 @@ where
     F: AsyncFn(&mut Tx<'_>) -> Result<T, StoreError>,
 {
     connection.execute("BEGIN", &[])?;
-    let answer = now_or_never(work, connection, crate::store::now());
+    let (answer, _) = now_or_never(work, connection, crate::store::now());
     connection.execute("ROLLBACK", &[])?;
     answer
 }

@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
@@ -9,6 +10,7 @@ use kiln_core::time::Timestamp;
 use tokio::sync::{mpsc, oneshot};
 
 use super::Connection;
+use crate::signal::{Hub, Origin, Signals};
 use crate::{StoreError, Tx};
 
 /// How much work may wait before callers are held back.
@@ -23,6 +25,8 @@ pub(crate) struct Writer(mpsc::Sender<Box<dyn Work>>);
 /// Work that was not answered yet. It can be run again: a failed commit undoes it.
 trait Work: Send {
     fn run(&mut self, connection: &mut Connection, now: Timestamp) -> Result<(), StoreError>;
+    /// What those who listen must hear, after the commit.
+    fn signals(&self) -> &Signals;
     /// Tells the caller, after the commit.
     fn answer(self: Box<Self>, committed: Result<(), StoreError>);
 }
@@ -36,6 +40,7 @@ impl std::fmt::Debug for dyn Work {
 struct Call<T, F> {
     work: F,
     result: Option<Result<T, StoreError>>,
+    signals: Signals,
     caller: oneshot::Sender<Result<T, StoreError>>,
 }
 
@@ -45,10 +50,15 @@ where
     T: Send + 'static,
 {
     fn run(&mut self, connection: &mut Connection, now: Timestamp) -> Result<(), StoreError> {
-        let result = now_or_never(&self.work, connection, now);
+        let (result, signals) = now_or_never(&self.work, connection, now);
         let outcome = result.as_ref().map(|_| ()).map_err(Clone::clone);
         self.result = Some(result);
+        self.signals = signals;
         outcome
+    }
+
+    fn signals(&self) -> &Signals {
+        &self.signals
     }
 
     fn answer(self: Box<Self>, committed: Result<(), StoreError>) {
@@ -58,12 +68,13 @@ where
     }
 }
 
-/// Runs work that may wait for nothing but this connection, which never makes it wait.
+/// Runs work that may wait for nothing but this connection, which never makes it wait. Work that failed
+/// has nothing to signal.
 pub(super) fn now_or_never<T, F>(
     work: &F,
     connection: &mut Connection,
     now: Timestamp,
-) -> Result<T, StoreError>
+) -> (Result<T, StoreError>, Signals)
 where
     F: AsyncFn(&mut Tx<'_>) -> Result<T, StoreError>,
 {
@@ -71,11 +82,13 @@ where
     let polled = catch_unwind(AssertUnwindSafe(|| {
         pin!(work(&mut tx)).poll(&mut Context::from_waker(Waker::noop()))
     }));
-    match polled {
-        Ok(Poll::Ready(result)) => result,
-        Ok(Poll::Pending) => Err(StoreError::Waited),
-        Err(panic) => Err(StoreError::Panicked(text_of(panic.as_ref()))),
-    }
+    let failed = match polled {
+        Ok(Poll::Ready(Ok(answer))) => return (Ok(answer), tx.into_signals()),
+        Ok(Poll::Ready(Err(error))) => error,
+        Ok(Poll::Pending) => StoreError::Waited,
+        Err(panic) => StoreError::Panicked(text_of(panic.as_ref())),
+    };
+    (Err(failed), Signals::default())
 }
 
 fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
@@ -84,11 +97,11 @@ fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
 }
 
 impl Writer {
-    pub(super) fn start(connection: Connection) -> Result<Self, StoreError> {
+    pub(super) fn start(connection: Connection, hub: Arc<Hub>) -> Result<Self, StoreError> {
         let (sender, receiver) = mpsc::channel(QUEUE);
         thread::Builder::new()
             .name("kiln-writer".to_owned())
-            .spawn(move || serve(connection, receiver))
+            .spawn(move || serve(connection, receiver, &hub))
             .map_err(|error| StoreError::Database(format!("cannot start a thread: {error}")))?;
         Ok(Self(sender))
     }
@@ -99,13 +112,13 @@ impl Writer {
         T: Send + 'static,
     {
         let (caller, answer) = oneshot::channel();
-        let call = Box::new(Call { work, result: None, caller });
+        let call = Box::new(Call { work, result: None, signals: Signals::default(), caller });
         self.0.send(call).await.map_err(|_| StoreError::Closed)?;
         answer.await.map_err(|_| StoreError::Closed)?
     }
 }
 
-fn serve(mut connection: Connection, mut receiver: mpsc::Receiver<Box<dyn Work>>) {
+fn serve(mut connection: Connection, mut receiver: mpsc::Receiver<Box<dyn Work>>, hub: &Hub) {
     while let Some(first) = receiver.blocking_recv() {
         let mut batch = vec![first];
         while batch.len() < BATCH
@@ -113,26 +126,33 @@ fn serve(mut connection: Connection, mut receiver: mpsc::Receiver<Box<dyn Work>>
         {
             batch.push(next);
         }
-        serve_batch(&mut connection, batch);
+        serve_batch(&mut connection, batch, hub);
     }
 }
 
 /// Runs a batch and commits it. If the commit fails, each part is tried alone: one must not sink the
 /// others.
-fn serve_batch(connection: &mut Connection, mut batch: Vec<Box<dyn Work>>) {
+fn serve_batch(connection: &mut Connection, mut batch: Vec<Box<dyn Work>>, hub: &Hub) {
     match commit(connection, &mut batch) {
         Err(_) if batch.len() > 1 => {
             for work in batch {
                 let mut alone = vec![work];
                 let committed = commit(connection, &mut alone);
-                answer(alone, &committed);
+                answer(alone, &committed, hub);
             }
         }
-        committed => answer(batch, &committed),
+        committed => answer(batch, &committed, hub),
     }
 }
 
-fn answer(batch: Vec<Box<dyn Work>>, committed: &Result<(), StoreError>) {
+fn answer(batch: Vec<Box<dyn Work>>, committed: &Result<(), StoreError>, hub: &Hub) {
+    if committed.is_ok() {
+        let mut signals = Signals::default();
+        for work in &batch {
+            signals.merge(work.signals());
+        }
+        hub.publish(&signals, Origin::Here);
+    }
     for work in batch {
         work.answer(committed.clone());
     }

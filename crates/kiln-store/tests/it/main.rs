@@ -20,4 +20,5 @@ macro_rules! on_both {
         }
     };
 }
+mod events;
 mod transactions;

@@ -1,0 +1,195 @@
+//! What happened, kept in the order of commits, to be followed from any point.
+//!
+//! Whoever follows keeps a [`Cursor`] and asks for what comes after it. Ids alone would not do on
+//! PostgreSQL: a transaction can take an id early and commit late, when a reader is past it. So events
+//! are ordered by transaction first, and only those are read which no open transaction can precede.
+
+mod kind;
+
+use kiln_core::id::{JobId, OrgId, RepoId, RunId};
+use kiln_core::time::Timestamp;
+
+use crate::tx::millis;
+use crate::{Refusal, Row, Sql, StoreError, Tx, Value};
+
+pub use kind::{Annotation, EventKind, Level, Outcome, TestResult};
+
+/// Something that happened in a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    pub org: OrgId,
+    pub repo: RepoId,
+    pub run: RunId,
+    pub attempt: u32,
+    pub job: Option<JobId>,
+    pub kind: EventKind,
+}
+
+/// An event in its place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredEvent {
+    pub cursor: Cursor,
+    pub at: Timestamp,
+    pub event: Event,
+}
+
+/// A place between two events. The default is before the first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cursor {
+    txid: i64,
+    id: i64,
+}
+
+/// As clients keep it: two numbers and a dash.
+impl std::fmt::Display for Cursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}-{}", self.txid, self.id)
+    }
+}
+
+impl std::str::FromStr for Cursor {
+    type Err = Refusal;
+
+    fn from_str(text: &str) -> Result<Self, Refusal> {
+        let number = |text: &str| text.parse().ok().filter(|number: &i64| *number >= 0);
+        let parts = text.split_once('-').and_then(|(txid, id)| Some((number(txid)?, number(id)?)));
+        let (txid, id) = parts.ok_or_else(|| {
+            let start: String = text.chars().take(40).collect();
+            Refusal::Invalid(format!("`{start}` is no cursor; expected two numbers as in `12-34`"))
+        })?;
+        Ok(Self { txid, id })
+    }
+}
+
+/// Whose events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Filter {
+    All,
+    Org(OrgId),
+    Repo(RepoId),
+    Run(RunId),
+}
+
+/// Adds events; they are read once the transaction has committed.
+pub async fn append(tx: &mut Tx<'_>, events: &[Event]) -> Result<(), StoreError> {
+    let at = millis(tx.now());
+    let rows: Vec<Vec<Value>> = events.iter().map(|event| row_of(event, at)).collect();
+    tx.execute_all(
+        Sql::of(
+            "INSERT INTO events (run_id, org_id, repo_id, attempt, job_id, kind, payload, at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+            "INSERT INTO events (run_id, org_id, repo_id, attempt, job_id, kind, payload, at)
+             SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
+                                  $6::text[], $7::text[], $8::bigint[])",
+        ),
+        &rows,
+    )
+    .await?;
+    Ok(())
+}
+
+fn row_of(event: &Event, at: i64) -> Vec<Value> {
+    let (kind, payload) = event.kind.encode();
+    vec![
+        event.run.0.into(),
+        event.org.0.into(),
+        event.repo.0.into(),
+        event.attempt.into(),
+        event.job.map(|job| job.0).into(),
+        kind.into(),
+        payload.into(),
+        at.into(),
+    ]
+}
+
+macro_rules! after {
+    ($whose:literal) => {
+        concat!(
+            "SELECT txid, id, at, org_id, repo_id, run_id, attempt, job_id, kind, payload FROM events
+             WHERE (txid, id) > ($1, $2) AND (txid, id) <= ($3, $4) AND ",
+            $whose,
+            " ORDER BY txid, id LIMIT $5"
+        )
+    };
+}
+
+/// The next events after a cursor, and the cursor for the next question. Fewer than `limit` means that
+/// there are no more for now.
+pub async fn read(
+    tx: &mut Tx<'_>,
+    filter: Filter,
+    after: Cursor,
+    limit: u32,
+) -> Result<(Vec<StoredEvent>, Cursor), StoreError> {
+    let end = horizon(tx).await?;
+    if after > end {
+        let message = format!("the cursor {after} is not of this database; begin anew without one");
+        return Err(Refusal::Invalid(message).into());
+    }
+    let (sql, whose) = match filter {
+        Filter::All => (after!("$6 = 0"), 0),
+        Filter::Org(org) => (after!("org_id = $6"), org.0),
+        Filter::Repo(repo) => (after!("repo_id = $6"), repo.0),
+        Filter::Run(run) => (after!("run_id = $6"), run.0),
+    };
+    let numbers = [after.txid, after.id, end.txid, end.id, i64::from(limit), whose];
+    let rows = tx.rows(sql, &numbers.map(Value::from)).await?;
+    let events: Vec<StoredEvent> = rows.iter().map(stored).collect::<Result<_, _>>()?;
+    // Fewer than asked for: all up to the end was seen, also what the filter left out.
+    let complete = events.len() < limit as usize;
+    let last = events.last().map_or(after, |event| event.cursor);
+    Ok((events, if complete { end } else { last }))
+}
+
+fn stored(row: &Row) -> Result<StoredEvent, StoreError> {
+    let kind: String = row.get(8)?;
+    let payload: Option<String> = row.get(9)?;
+    Ok(StoredEvent {
+        cursor: Cursor { txid: row.get(0)?, id: row.get(1)? },
+        at: Timestamp(row.get::<i64>(2)?.try_into().unwrap_or_default()),
+        event: Event {
+            org: OrgId(row.get(3)?),
+            repo: RepoId(row.get(4)?),
+            run: RunId(row.get(5)?),
+            attempt: row.get(6)?,
+            job: row.get::<Option<i64>>(7)?.map(JobId),
+            kind: EventKind::decode(kind, payload),
+        },
+    })
+}
+
+/// The cursor behind all events that are settled: whatever is committed from now on comes after it.
+pub async fn horizon(tx: &mut Tx<'_>) -> Result<Cursor, StoreError> {
+    let sql = Sql::of(
+        "SELECT 0, coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'events'",
+        "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1, 9223372036854775807",
+    );
+    let row = tx.one("horizon", sql, &[]).await?;
+    Ok(Cursor { txid: row.get(0)?, id: row.get(1)? })
+}
+
+/// Events that come from another cluster, by a restored dump, carry transaction ids that this one has
+/// not reached. They are older than all that this one will add.
+pub(crate) async fn adopt(tx: &mut Tx<'_>) -> Result<(), StoreError> {
+    if tx.is_postgres() {
+        let sql = "UPDATE events SET txid = 0
+             WHERE txid >= pg_snapshot_xmax(pg_current_snapshot())::text::bigint";
+        tx.execute(sql, &[]).await?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cursor;
+
+    #[test]
+    fn a_cursor_is_read_as_it_was_written() {
+        let cursor = Cursor { txid: 12, id: i64::MAX };
+        assert_eq!(cursor.to_string().parse(), Ok(cursor));
+        for text in ["", "-", "1", "1-", "-1-2", "1--2", "x-1", "1-99999999999999999999"] {
+            let error = text.parse::<Cursor>().unwrap_err().to_string();
+            assert!(error.contains(text) && error.contains("12-34"), "{error}");
+        }
+    }
+}
