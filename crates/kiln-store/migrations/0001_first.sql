@@ -408,7 +408,8 @@ CREATE TABLE queues (
 ) {strict};
 
 -- First in, first out: the jobs of one repository, class and priority in one queue. No waiting job has a
--- key below `floor`, so that a search need not pass what was there before.
+-- key below `floor`, so that a search need not pass what was there before; a lane that is not active is
+-- empty.
 CREATE TABLE lanes (
     id {id},
     queue_id {int} NOT NULL REFERENCES queues (id) ON DELETE CASCADE,
@@ -417,8 +418,10 @@ CREATE TABLE lanes (
     repo_id {int} NOT NULL,
     class TEXT NOT NULL,
     floor {int} NOT NULL,
+    active {int} NOT NULL,
     UNIQUE (queue_id, priority, org_id, repo_id, class)
 ) {strict};
+CREATE INDEX lanes_active ON lanes (queue_id) WHERE active = 1;
 
 CREATE TABLE queue (
     lane_id {int} NOT NULL,

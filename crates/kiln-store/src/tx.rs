@@ -13,6 +13,8 @@ use crate::{Refusal, StoreError};
 pub(crate) enum Lock {
     /// Changes of the schema.
     Schema,
+    /// Which lanes of the queue are empty. Shared by those who put jobs in.
+    Lanes,
 }
 
 impl Lock {
@@ -20,6 +22,7 @@ impl Lock {
     fn key(self) -> i64 {
         match self {
             Self::Schema => 7_163_518_295,
+            Self::Lanes => 7_163_518_296,
         }
     }
 }
@@ -152,6 +155,15 @@ impl<'t> Tx<'t> {
     pub(crate) async fn lock(&mut self, lock: Lock) -> Result<(), StoreError> {
         if let Arm::Postgres(session) = &mut self.arm {
             let taken = "SELECT 1 FROM (SELECT pg_advisory_xact_lock($1)) AS taken";
+            session.rows(taken, &[lock.key().into()]).await?;
+        }
+        Ok(())
+    }
+
+    /// Like [`Self::lock`], but together with others who share it.
+    pub(crate) async fn share(&mut self, lock: Lock) -> Result<(), StoreError> {
+        if let Arm::Postgres(session) = &mut self.arm {
+            let taken = "SELECT 1 FROM (SELECT pg_advisory_xact_lock_shared($1)) AS taken";
             session.rows(taken, &[lock.key().into()]).await?;
         }
         Ok(())

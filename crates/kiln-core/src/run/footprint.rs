@@ -101,10 +101,10 @@ impl<'l> Look<'l> {
             }
             Event::Claimed { leg, .. }
             | Event::Started { leg, .. }
-            | Event::Uploading { leg, .. }
-            | Event::Wake { leg } => {
+            | Event::Uploading { leg, .. } => {
                 self.leg(*leg);
             }
+            Event::Wake { leg } => self.settle(*leg, Reach::Ends),
             Event::Finished { leg, conclusion, .. } if !conclusion.is_failure() => {
                 self.settle(*leg, Reach::Ends);
             }

@@ -160,7 +160,7 @@ impl Change<'_> {
     pub(super) fn go(&mut self, leg: LegNo) {
         let node = self.hood.legs[&leg].node;
         let job = self.hood.job_of(node);
-        let JobKind::Call(call) = &job.kind else { return self.enqueue(leg) };
+        let JobKind::Call(call) = &job.kind else { return self.place(leg, node) };
         let (workflow, uses) = (call.workflow, call.uses.clone());
         if let Some(scope) = self.hood.legs[&leg].scope {
             // A re-run takes up the workflow where the earlier attempt left it.
@@ -180,6 +180,14 @@ impl Change<'_> {
                 self.conclude_leg(leg, Conclusion::Failure, Some(note));
             }
             (_, Err(message)) => self.conclude_leg(leg, Conclusion::Failure, Some(message)),
+        }
+    }
+
+    /// A leg that no runner could be found for, because `runs-on` makes no sense, fails here and now.
+    fn place(&mut self, leg: LegNo, node: NodeNo) {
+        match self.evaluator.placement(&self.hood.context(node, Some(leg))) {
+            Ok(_) => self.enqueue(leg),
+            Err(message) => self.conclude_leg(leg, Conclusion::Failure, Some(message)),
         }
     }
 

@@ -175,7 +175,7 @@ fn add_nodes(batch: &mut Batch, found: &[Row]) -> Result<(), StoreError> {
 }
 
 /// Legs that wait in the queue are locked there first; one that was claimed meanwhile is read again.
-async fn add_jobs(
+pub(super) async fn add_jobs(
     tx: &mut Tx<'_>,
     batch: &mut Batch,
     found: Vec<Row>,

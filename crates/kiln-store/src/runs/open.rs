@@ -60,6 +60,8 @@ pub(super) struct Open {
     pub(super) jobs: BTreeMap<LegNo, Job>,
     pub(super) facts: Facts,
     pub(super) effects: Vec<Effect>,
+    /// Why legs were lost.
+    pub(super) reasons: BTreeMap<LegNo, String>,
     pub(super) before: Before,
 }
 
@@ -96,6 +98,7 @@ impl Open {
             jobs: BTreeMap::new(),
             facts,
             effects: Vec::new(),
+            reasons: BTreeMap::new(),
             before: Before::default(),
         }
     }

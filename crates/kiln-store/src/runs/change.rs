@@ -1,0 +1,265 @@
+//! What happened to runs, applied to their rows: many events in one transaction.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::LazyLock;
+
+use kiln_core::id::{JobId, RunId, RunnerId};
+use kiln_core::run::{Conclusion, Event, LegNo, LegState, Rejected, Transition, Wanted};
+
+use super::facts::Known;
+use super::open::{Batch, Open};
+use super::rows::{self, JOBS};
+use super::{load, save};
+use crate::table::Pair;
+use crate::{StoreError, Tx};
+
+/// Something that happened to a run or to one of its jobs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Happened {
+    Run { run: RunId, event: Event },
+    Job(JobNews),
+}
+
+/// Something that happened to a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobNews {
+    pub job: JobId,
+    /// The claim it is about: the fencing token. `None` is whichever is current.
+    pub claim: Option<u32>,
+    /// Who says so, if it is a runner: it must be the one that has the job.
+    pub runner: Option<RunnerId>,
+    pub word: Word,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Word {
+    Started,
+    Uploading,
+    Finished { conclusion: Conclusion, outputs: Vec<(String, String)> },
+    Lost { reason: String },
+    /// The claim was never acknowledged.
+    Returned,
+    Wake,
+    Cancel { reason: String },
+    /// No runner will ever take it.
+    Skip { reason: String },
+}
+
+/// What became of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// It is so now, or was already.
+    Accepted,
+    Refused(Refused),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    #[error("there is no such run")]
+    NoSuchRun,
+    #[error("there is no such job")]
+    NoSuchJob,
+    #[error("another runner has this job")]
+    NotYours,
+    #[error(transparent)]
+    Rejected(#[from] Rejected),
+}
+
+impl Happened {
+    fn run(&self) -> RunId {
+        match self {
+            Self::Run { run, .. } => *run,
+            Self::Job(news) => news.job.run(),
+        }
+    }
+}
+
+static JOBS_BY_ID: LazyLock<Pair> = LazyLock::new(|| {
+    let columns = JOBS.columns();
+    Pair {
+        sqlite: format!("SELECT {columns} FROM jobs AS t WHERE t.run_id = $1 AND t.id = $2"),
+        postgres: format!(
+            "SELECT {columns} FROM unnest($1::bigint[], $2::bigint[]) AS u (run_id, id) \
+             JOIN jobs AS t ON t.run_id = u.run_id AND t.id = u.id"
+        ),
+    }
+});
+
+/// Applies all of these, each for itself: one that is refused changes nothing, and the others go on.
+pub(super) async fn apply_all(
+    tx: &mut Tx<'_>,
+    known: &Known,
+    happened: &[Happened],
+) -> Result<Vec<Answer>, StoreError> {
+    let runs: BTreeSet<RunId> = happened.iter().map(Happened::run).collect();
+    let mut batch = load::lock(tx, known, &runs).await?;
+    let legs = find_jobs(tx, &mut batch, happened).await?;
+    let mut work = Work { queues: BTreeMap::new(), answers: vec![Answer::Accepted; happened.len()] };
+    for (at, happened) in happened.iter().enumerate() {
+        match event_of(&mut batch, &legs, happened) {
+            Ok(Some(event)) => work.queues.entry(happened.run()).or_default().push_back((at, event)),
+            Ok(None) => {}
+            Err(refused) => work.answers[at] = Answer::Refused(refused),
+        }
+    }
+    work.drive(tx, &mut batch).await?;
+    save::save(tx, &mut batch).await?;
+    Ok(work.answers)
+}
+
+/// Where the jobs of these news are: the attempt and the number of the leg, and how it stands if that
+/// attempt is not the current one.
+#[derive(Debug, Clone)]
+struct Found {
+    attempt: u32,
+    leg: LegNo,
+    past: (u32, LegState),
+}
+
+async fn find_jobs(
+    tx: &mut Tx<'_>,
+    batch: &mut Batch,
+    happened: &[Happened],
+) -> Result<BTreeMap<JobId, Found>, StoreError> {
+    let news = happened.iter().filter_map(|happened| match happened {
+        Happened::Job(news) => Some(news.job),
+        Happened::Run { .. } => None,
+    });
+    let ids: BTreeSet<JobId> = news.filter(|job| batch.runs.contains_key(&job.run())).collect();
+    let keys: Vec<_> = ids.iter().map(|id| vec![id.run().0.into(), id.0.into()]).collect();
+    let mut found = BTreeMap::new();
+    let mut current = Vec::new();
+    for row in tx.rows_all(JOBS_BY_ID.sql(), &keys).await? {
+        let (leg, job) = rows::job_of(&row)?;
+        let attempt: u32 = row.get(1)?;
+        let place = Found { attempt, leg: leg.number, past: (leg.attempt, leg.state) };
+        found.insert(job.id, place);
+        if batch.runs[&job.id.run()].hood.run.attempt == attempt {
+            current.push(row);
+        }
+    }
+    load::add_jobs(tx, batch, current).await?;
+    Ok(found)
+}
+
+/// What the engine is told, if there is anything to tell it.
+fn event_of(
+    batch: &mut Batch,
+    legs: &BTreeMap<JobId, Found>,
+    happened: &Happened,
+) -> Result<Option<Event>, Refused> {
+    let open = batch.runs.get_mut(&happened.run()).ok_or(Refused::NoSuchRun)?;
+    let news = match happened {
+        Happened::Run { event, .. } => return Ok(Some(event.clone())),
+        Happened::Job(news) => news,
+    };
+    let found = legs.get(&news.job).ok_or(Refused::NoSuchJob)?;
+    if found.attempt != open.hood.run.attempt {
+        return about_the_past(found, news).map(|()| None);
+    }
+    let leg = open.hood.legs.get(&found.leg).ok_or(Refused::NoSuchJob)?;
+    let holder = open.jobs.get(&found.leg).and_then(|job| job.runner);
+    let claim = news.claim.unwrap_or(leg.attempt);
+    // A stale word is refused as such by the engine, whoever says it.
+    if news.runner.is_some_and(|runner| claim == leg.attempt && holder != Some(runner.0)) {
+        return Err(Refused::NotYours);
+    }
+    Ok(Some(told(open, found.leg, claim, &news.word)))
+}
+
+/// A job of an earlier attempt of its run never changes; repeating its last word does no harm.
+fn about_the_past(found: &Found, news: &JobNews) -> Result<(), Refused> {
+    let (claim, state) = &found.past;
+    let repeated = matches!(news.word, Word::Finished { .. })
+        && news.claim == Some(*claim)
+        && state.is_done();
+    if repeated { Ok(()) } else { Err(Rejected::Stale { leg: found.leg, current: *claim }.into()) }
+}
+
+fn told(open: &mut Open, leg: LegNo, attempt: u32, word: &Word) -> Event {
+    match word.clone() {
+        Word::Started => Event::Started { leg, attempt },
+        Word::Uploading => Event::Uploading { leg, attempt },
+        Word::Finished { conclusion, outputs } => {
+            Event::Finished { leg, attempt, conclusion, outputs }
+        }
+        Word::Lost { reason } => {
+            open.reasons.insert(leg, reason.clone());
+            Event::Lost { leg, attempt, reason }
+        }
+        Word::Returned => Event::Returned { leg, attempt },
+        Word::Wake => Event::Wake { leg },
+        Word::Cancel { reason } => Event::CancelLeg { leg, reason },
+        Word::Skip { reason } => Event::Skip { leg, reason },
+    }
+}
+
+/// Events under way, those of one run after the other, those of different runs side by side.
+pub(super) struct Work {
+    pub(super) queues: BTreeMap<RunId, VecDeque<(usize, Event)>>,
+    pub(super) answers: Vec<Answer>,
+}
+
+impl Work {
+    /// One event of one run.
+    pub(super) fn single(run: RunId, event: Event) -> Self {
+        let queues = BTreeMap::from([(run, VecDeque::from([(0, event)]))]);
+        Self { queues, answers: vec![Answer::Accepted] }
+    }
+
+    pub(super) async fn drive(
+        &mut self,
+        tx: &mut Tx<'_>,
+        batch: &mut Batch,
+    ) -> Result<(), StoreError> {
+        let mut under_way: BTreeMap<RunId, (usize, Transition)> = BTreeMap::new();
+        let runs: Vec<RunId> = self.queues.keys().copied().collect();
+        loop {
+            let mut wanted = Vec::new();
+            for run in &runs {
+                let mut current = under_way.remove(run);
+                if let Some(rows) = self.advance(tx, batch, *run, &mut current) {
+                    wanted.push((*run, rows));
+                    under_way.extend(current.map(|current| (*run, current)));
+                }
+            }
+            if wanted.is_empty() {
+                return Ok(());
+            }
+            load::bring(tx, batch, &wanted).await?;
+        }
+    }
+
+    /// Lets a run go on until it wants rows or nothing is left to do.
+    fn advance(
+        &mut self,
+        tx: &Tx<'_>,
+        batch: &mut Batch,
+        run: RunId,
+        current: &mut Option<(usize, Transition)>,
+    ) -> Option<Wanted> {
+        loop {
+            let (at, mut transition) = match current.take() {
+                Some(under_way) => under_way,
+                None => {
+                    let (at, event) = self.queues.get_mut(&run)?.pop_front()?;
+                    (at, Transition::new(event))
+                }
+            };
+            let wanted = batch.with_groups(run, |open| {
+                let evaluator = &*open.facts.evaluator;
+                transition.advance(&mut open.hood, &open.at_hand, tx.now(), evaluator)
+            });
+            match wanted {
+                Err(rejected) => self.answers[at] = Answer::Refused(rejected.into()),
+                Ok(_) if transition.is_done() => {
+                    batch.run(run).effects.extend(transition.into_effects());
+                }
+                Ok(wanted) => {
+                    *current = Some((at, transition));
+                    return Some(wanted);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! What others hear of a change: events for readers, tasks for the outbox, claims that came to nothing.
+
+use kiln_core::id::{JobId, RunnerId};
+use kiln_core::run::{Cancel, Effect, Event, Leg, LegNo, LegState, Member, RunState, Step, Wait};
+use serde::{Deserialize, Serialize};
+
+use super::open::{Batch, Open, PastJob};
+use super::release::let_go;
+use crate::events::{self, EventKind};
+use crate::outbox::{self, Kind, Message};
+use crate::sql::{Sql, Value};
+use crate::tx::millis;
+use crate::{StoreError, Tx};
+
+/// What a task of the outbox asks of a run.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Order {
+    Admit { leg: Option<LegNo> },
+    Cancel { leg: Option<LegNo>, reason: String },
+    /// The attempt says which rows are meant.
+    Continue { attempt: u32, step: Step },
+}
+
+impl Order {
+    /// The event that carries it out.
+    pub(super) fn event(self, run: u64) -> Event {
+        match self {
+            Self::Admit { leg } => Event::Admitted(Member { run, leg }),
+            Self::Cancel { leg: Some(leg), reason } => Event::CancelLeg { leg, reason },
+            Self::Cancel { leg: None, reason } => {
+                Event::Cancel { by: "concurrency".to_owned(), reason, forced: false }
+            }
+            Self::Continue { step, .. } => Event::Step(step),
+        }
+    }
+}
+
+/// Keeps the claims that did not end their job.
+pub(super) async fn past_claims(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
+    let mut rows: Vec<Vec<Value>> = Vec::new();
+    for open in batch.runs.values() {
+        for (number, leg) in &open.hood.legs {
+            if !leg.state.is_done() && let_go(open, *number) {
+                let past = &open.before.jobs[number];
+                rows.push(past_claim(open, leg, past, millis(tx.now())));
+            }
+        }
+    }
+    let sql = Sql::of(
+        "INSERT INTO job_claims (run_id, attempt, number, claim, runner_id, outcome, reason,
+             queued_at, claimed_at, started_at, ended_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+        "INSERT INTO job_claims (run_id, attempt, number, claim, runner_id, outcome, reason,
+             queued_at, claimed_at, started_at, ended_at)
+         SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
+             $6::text[], $7::text[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[])",
+    );
+    tx.execute_all(sql, &rows).await?;
+    Ok(())
+}
+
+fn past_claim(open: &Open, leg: &Leg, past: &PastJob, now: i64) -> Vec<Value> {
+    let timings = past.leg.timings;
+    let runner = match past.leg.state {
+        LegState::Claimed { runner }
+        | LegState::Running { runner }
+        | LegState::Uploading { runner } => i64::try_from(runner).unwrap_or_default(),
+        _ => 0,
+    };
+    vec![
+        open.id().0.into(),
+        open.hood.run.attempt.into(),
+        leg.number.into(),
+        past.leg.attempt.into(),
+        runner.into(),
+        how_it_ended(leg, &past.leg).into(),
+        open.reasons.get(&leg.number).map(String::as_str).into(),
+        timings.queued.map(millis).into(),
+        timings.claimed.map(millis).into(),
+        timings.started.map(millis).into(),
+        now.into(),
+    ]
+}
+
+fn how_it_ended(leg: &Leg, past: &Leg) -> &'static str {
+    if leg.losses > past.losses {
+        "lost"
+    } else if leg.retries > past.retries {
+        "retried"
+    } else {
+        "returned"
+    }
+}
+
+/// Writes what happened, and what must be done next.
+pub(super) async fn events_and_tasks(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
+    let (mut heard, mut tasks) = (Vec::new(), Vec::new());
+    for open in batch.runs.values() {
+        let event = |(job, kind): (Option<JobId>, EventKind)| events::Event {
+            org: open.attempt.org,
+            repo: open.attempt.repo,
+            run: open.id(),
+            attempt: open.hood.run.attempt,
+            job,
+            kind,
+        };
+        heard.extend(run_events(open).into_iter().map(|kind| (None, kind)).map(event));
+        heard.extend(job_events(open).into_iter().map(event));
+        heard.extend(end_event(open).map(|kind| (None, kind)).map(event));
+        tasks.extend(open.effects.iter().filter_map(|effect| task_of(open, effect)));
+    }
+    events::append(tx, &heard).await?;
+    outbox::put(tx, &tasks).await
+}
+
+fn run_events(open: &Open) -> Vec<EventKind> {
+    let mut events = Vec::new();
+    let Some(before) = &open.before.attempt else {
+        return vec![EventKind::RunCreated];
+    };
+    // The columns of the row that tell: see `rows`.
+    let was_empty = |column: usize| before[column] == Value::Null;
+    if let Some(Cancel { by, reason, forced, .. }) = open.hood.run.cancel.clone()
+        && (was_empty(17) || (forced && before[16] == Value::Int(0)))
+    {
+        events.push(EventKind::CancelAsked { by, reason, forced });
+    }
+    if open.attempt.started.is_some() && was_empty(22) {
+        events.push(EventKind::RunStarted);
+    }
+    events
+}
+
+fn end_event(open: &Open) -> Option<EventKind> {
+    let RunState::Done(conclusion) = open.hood.run.state else { return None };
+    let new = open.before.attempt.as_ref().is_none_or(|before| before[12] == Value::Null);
+    new.then_some(EventKind::RunDone { conclusion })
+}
+
+fn job_events(open: &Open) -> Vec<(Option<JobId>, EventKind)> {
+    let mut events = Vec::new();
+    for (number, leg) in &open.hood.legs {
+        let past = open.before.jobs.get(number).map(|past| &past.leg);
+        if past.is_some_and(|past| past.state == leg.state && past.attempt == leg.attempt) {
+            continue;
+        }
+        let mut add = |kind| events.push((Some(open.jobs[number].id), kind));
+        if let Some(past) = past.filter(|_| let_go(open, *number))
+            && !leg.state.is_done()
+        {
+            add(given_up(open, leg, past));
+        }
+        match &leg.state {
+            LegState::Queued => add(EventKind::JobQueued),
+            LegState::Claimed { runner } => {
+                let runner = RunnerId(i64::try_from(*runner).unwrap_or_default());
+                add(EventKind::JobClaimed { runner, claim: leg.attempt });
+            }
+            LegState::Running { .. } => add(EventKind::JobStarted),
+            LegState::Uploading { .. } => add(EventKind::JobUploading),
+            LegState::Waiting(Wait::Backoff { until }) => add(EventKind::JobRetry { at: until.0 }),
+            LegState::Done(conclusion) => {
+                add(EventKind::JobDone { conclusion: *conclusion, note: leg.note.clone() });
+            }
+            LegState::Waiting(_) | LegState::Called(_) => {}
+        }
+    }
+    events
+}
+
+/// How a claim ended that did not end its job.
+fn given_up(open: &Open, leg: &Leg, past: &Leg) -> EventKind {
+    let reason = open.reasons.get(&leg.number).cloned();
+    match how_it_ended(leg, past) {
+        "lost" => EventKind::JobLost { reason: reason.unwrap_or_default() },
+        "retried" => EventKind::JobRetry { at: 0 },
+        _ => EventKind::JobReturned { reason: "the claim was never acknowledged".to_owned() },
+    }
+}
+
+fn task_of(open: &Open, effect: &Effect) -> Option<Message> {
+    let (kind, run, order) = match effect {
+        Effect::Admit(member) => (Kind::Admit, member.run, Order::Admit { leg: member.leg }),
+        Effect::CancelMember { member, reason } => {
+            let order = Order::Cancel { leg: member.leg, reason: reason.clone() };
+            (Kind::CancelMember, member.run, order)
+        }
+        Effect::Continue(step) => {
+            let order = Order::Continue { attempt: open.hood.run.attempt, step: *step };
+            (Kind::Continue, open.hood.run.id, order)
+        }
+        _ => return None,
+    };
+    let run = kiln_core::id::RunId(i64::try_from(run).unwrap_or_default());
+    let payload = serde_json::to_string(&order).expect("an order is texts and numbers");
+    Some(Message::at_once(kind, run, payload))
+}

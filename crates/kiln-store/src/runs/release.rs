@@ -1,0 +1,129 @@
+//! The end of a lease: the runner's slot counts no more, and the time it took is charged.
+
+use std::collections::BTreeMap;
+
+use kiln_core::id::{JobId, OrgId, RepoId};
+use kiln_core::run::{Effect, LegNo, LegState};
+
+use super::open::{Batch, Open};
+use crate::sql::{Sql, Value};
+use crate::tx::millis;
+use crate::{Signal, StoreError, Tx};
+
+/// What an organization or a repository used.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Used {
+    /// Beyond what was charged in advance; negative when that was too much.
+    pub(crate) seconds: f64,
+    pub(crate) ended: u32,
+    pub(crate) took: f64,
+}
+
+/// Ends the leases of legs that their runners hold no more, and tells runners to stop others.
+pub(super) async fn end_leases(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
+    let mut ended: BTreeMap<JobId, bool> = BTreeMap::new();
+    for open in batch.runs.values() {
+        let legs = open.hood.legs.iter().filter(|(number, _)| let_go(open, **number));
+        ended.extend(legs.map(|(number, leg)| (open.jobs[number].id, worked(open, *number, &leg.state))));
+    }
+    let keys: Vec<Vec<Value>> = ended.keys().map(|job| vec![job.0.into()]).collect();
+    let sql = Sql::of(
+        "DELETE FROM leases WHERE job_id = $1
+         RETURNING job_id, org_id, repo_id, claimed_at, estimate, counted",
+        "DELETE FROM leases WHERE job_id = ANY($1)
+         RETURNING job_id, org_id, repo_id, claimed_at, estimate, counted",
+    );
+    let now = millis(tx.now());
+    let mut used: BTreeMap<(OrgId, RepoId), Used> = BTreeMap::new();
+    let mut freed: BTreeMap<OrgId, i64> = BTreeMap::new();
+    for row in tx.rows_all(sql, &keys).await? {
+        let (org, repo) = (OrgId(row.get(1)?), RepoId(row.get(2)?));
+        let worked = ended[&JobId(row.get(0)?)];
+        let took = if worked { seconds(now - row.get::<i64>(3)?) } else { 0.0 };
+        let sum = used.entry((org, repo)).or_default();
+        sum.seconds += took - row.get::<f64>(4)?;
+        if worked {
+            sum.ended += 1;
+            sum.took += took;
+        }
+        *freed.entry(org).or_default() += row.get::<i64>(5)?;
+    }
+    charge(tx, &used).await?;
+    tell_to_stop(tx, batch).await?;
+    free(tx, &freed).await
+}
+
+fn seconds(millis: i64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "a job does not run for 2^52 milliseconds")]
+    let millis = millis.max(0) as f64;
+    millis / 1000.0
+}
+
+/// Whether a runner held the leg and does not any more, or holds it anew.
+pub(super) fn let_go(open: &Open, number: LegNo) -> bool {
+    let leg = &open.hood.legs[&number];
+    open.before.jobs.get(&number).is_some_and(|past| {
+        past.leg.state.is_held() && (!leg.state.is_held() || past.leg.attempt != leg.attempt)
+    })
+}
+
+/// A claim that goes back unused is not charged.
+fn worked(open: &Open, number: LegNo, state: &LegState) -> bool {
+    let past = &open.before.jobs[&number].leg;
+    !matches!(past.state, LegState::Claimed { .. }) || state.is_done()
+}
+
+/// Adds to what was used lately; a task adds that up from time to time.
+pub(crate) async fn charge(
+    tx: &mut Tx<'_>,
+    used: &BTreeMap<(OrgId, RepoId), Used>,
+) -> Result<(), StoreError> {
+    let now = millis(tx.now());
+    let row = |((org, repo), used): (&(OrgId, RepoId), &Used)| {
+        let (seconds, ended, took) = (used.seconds, used.ended, used.took);
+        vec![org.0.into(), repo.0.into(), seconds.into(), ended.into(), took.into(), now.into()]
+    };
+    let rows: Vec<Vec<Value>> = used.iter().map(row).collect();
+    let sql = Sql::of(
+        "INSERT INTO usage_deltas (org_id, repo_id, seconds, ended, took, at)
+         VALUES ($1, $2, $3, $4, $5, $6)",
+        "INSERT INTO usage_deltas (org_id, repo_id, seconds, ended, took, at)
+         SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::float8[], $4::bigint[], $5::float8[],
+             $6::bigint[])",
+    );
+    tx.execute_all(sql, &rows).await?;
+    Ok(())
+}
+
+/// The runner hears it with its next heartbeat.
+async fn tell_to_stop(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
+    let mut commands = Vec::new();
+    for open in batch.runs.values() {
+        for effect in &open.effects {
+            let Effect::Stop { leg, attempt, forced } = effect else { continue };
+            let command = if *forced { "kill" } else { "cancel" };
+            commands.push(vec![open.jobs[leg].id.0.into(), (*attempt).into(), command.into()]);
+            if let Some(runner) = open.jobs[leg].runner {
+                tx.signal(Signal::Runner(kiln_core::id::RunnerId(runner)));
+            }
+        }
+    }
+    let sql = Sql::of(
+        "UPDATE leases SET command = $3 WHERE job_id = $1 AND claim = $2",
+        "UPDATE leases AS t SET command = u.command
+         FROM unnest($1::bigint[], $2::bigint[], $3::text[]) AS u (job_id, claim, command)
+         WHERE t.job_id = u.job_id AND t.claim = u.claim",
+    );
+    tx.execute_all(sql, &commands).await?;
+    Ok(())
+}
+
+/// Room for other jobs of these organizations; in the order of ids, like everybody who counts them.
+async fn free(tx: &mut Tx<'_>, freed: &BTreeMap<OrgId, i64>) -> Result<(), StoreError> {
+    for (org, count) in freed.iter().filter(|(_, count)| **count > 0) {
+        let sql = "UPDATE org_loads SET running = running - $2 WHERE org_id = $1";
+        tx.execute(sql, &[org.0.into(), (*count).into()]).await?;
+        tx.signal(Signal::Everything);
+    }
+    Ok(())
+}

@@ -1,0 +1,236 @@
+//! Writes what changed: each table with one statement for all runs of the batch.
+
+use kiln_core::id::JobId;
+use kiln_core::run::{Group, LegNo, LegState, RunState, Wait};
+use kiln_core::time::Timestamp;
+
+use super::open::{Batch, Open, SharedGroup};
+use super::rows::{self, ATTEMPTS, JOBS, Job, NODES, SCOPES};
+use super::{enqueue, record, release};
+use crate::sql::{Sql, Value};
+use crate::table::Table;
+use crate::tx::millis;
+use crate::{Refusal, Signal, StoreError, Tx};
+
+/// Writes all rows of the batch that are new or changed, and everything that follows from it.
+pub(super) async fn save(tx: &mut Tx<'_>, batch: &mut Batch) -> Result<(), StoreError> {
+    for open in batch.runs.values_mut() {
+        name_new_jobs(open)?;
+        note_times(open, tx.now());
+    }
+    enqueue::move_in_queue(tx, batch).await?;
+    write_rows(tx, batch).await?;
+    write_timers(tx, batch).await?;
+    record::past_claims(tx, batch).await?;
+    release::end_leases(tx, batch).await?;
+    write_groups(tx, batch).await?;
+    record::events_and_tasks(tx, batch).await?;
+    for (run, open) in &batch.runs {
+        if open.before.attempt.as_ref() != Some(&open.attempt_row()) || !open.effects.is_empty() {
+            tx.signal(Signal::Run(*run));
+        }
+    }
+    Ok(())
+}
+
+/// Gives legs that are new an id and a name.
+fn name_new_jobs(open: &mut Open) -> Result<(), StoreError> {
+    let new: Vec<LegNo> =
+        open.hood.legs.keys().copied().filter(|leg| !open.jobs.contains_key(leg)).collect();
+    for number in new {
+        if open.attempt.jobs_made >= kiln_core::id::JOBS_PER_RUN {
+            let most = kiln_core::id::JOBS_PER_RUN;
+            return Err(Refusal::Conflict(format!("a run can make at most {most} jobs")).into());
+        }
+        let id = JobId::of(open.id(), open.attempt.jobs_made);
+        open.attempt.jobs_made += 1;
+        let name = name_of(open, number);
+        open.jobs.insert(number, Job { id, name, lane: None, key: None, runner: None });
+    }
+    Ok(())
+}
+
+/// As GitHub shows it: the jobs of a called workflow stand behind the job that calls it.
+fn name_of(open: &Open, number: LegNo) -> String {
+    let node = open.hood.legs[&number].node;
+    let context = open.hood.context(node, Some(number));
+    let caller = context.scope.caller.and_then(|caller| open.jobs.get(&caller));
+    let name = open.facts.evaluator.placement(&context).map(|placement| placement.name);
+    let name = name.unwrap_or_else(|_| context.job.id.clone());
+    match caller {
+        Some(caller) => format!("{} / {name}", caller.name),
+        None => name,
+    }
+}
+
+/// When the attempt began to run, and when it ended; who has each job.
+fn note_times(open: &mut Open, now: Timestamp) {
+    let runs = |state: &LegState| matches!(state, LegState::Running { .. });
+    if open.attempt.started.is_none() && open.hood.legs.values().any(|leg| runs(&leg.state)) {
+        open.attempt.started = Some(now);
+    }
+    if open.attempt.ended.is_none() && matches!(open.hood.run.state, RunState::Done(_)) {
+        open.attempt.ended = Some(now);
+    }
+}
+
+/// Rows to be added and rows to be changed in one table.
+#[derive(Debug, Default)]
+struct Writes {
+    new: Vec<Vec<Value>>,
+    changed: Vec<Vec<Value>>,
+}
+
+impl Writes {
+    fn add(&mut self, table: &Table, before: Option<&Vec<Value>>, row: Vec<Value>) {
+        match before {
+            None => self.new.push(row),
+            Some(before) if *before != row => self.changed.push(table.changing(row)),
+            Some(_) => {}
+        }
+    }
+
+    async fn write(self, tx: &mut Tx<'_>, table: &'static Table) -> Result<(), StoreError> {
+        tx.execute_all(table.insert(), &self.new).await?;
+        tx.execute_all(table.update(), &self.changed).await?;
+        Ok(())
+    }
+}
+
+async fn write_rows(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
+    let mut attempts = Writes::default();
+    let (mut scopes, mut nodes, mut jobs) = (Writes::default(), Writes::default(), Writes::default());
+    let mut runs = Vec::new();
+    for open in batch.runs.values() {
+        let (run, before) = (&open.hood.run, &open.before);
+        let row = open.attempt_row();
+        if before.attempt.as_ref() != Some(&row) {
+            runs.push(run_row(open));
+        }
+        attempts.add(&ATTEMPTS, before.attempt.as_ref(), row);
+        for scope in open.hood.scopes.values() {
+            let row = rows::scope_row(run, scope);
+            scopes.add(&SCOPES, before.scopes.get(&scope.number), row);
+        }
+        for node in open.hood.nodes.values() {
+            let row = rows::node_row(run, node);
+            nodes.add(&NODES, before.nodes.get(&node.number), row);
+        }
+        for leg in open.hood.legs.values() {
+            let row = rows::job_row(run, leg, &open.jobs[&leg.number]);
+            let before = before.jobs.get(&leg.number).map(|past| &past.row);
+            jobs.add(&JOBS, before, row);
+        }
+    }
+    attempts.write(tx, &ATTEMPTS).await?;
+    write_runs(tx, &runs).await?;
+    scopes.write(tx, &SCOPES).await?;
+    nodes.write(tx, &NODES).await?;
+    jobs.write(tx, &JOBS).await
+}
+
+/// What lists of runs show of the current attempt.
+fn run_row(open: &Open) -> Vec<Value> {
+    let (status, conclusion) = match (&open.hood.run.state, open.attempt.started) {
+        (RunState::Gated(_), _) => ("pending", None),
+        (RunState::Created, _) | (RunState::Active, None) => ("queued", None),
+        (RunState::Active, Some(_)) => ("in_progress", None),
+        (RunState::Done(conclusion), _) => ("completed", Some(conclusion.github())),
+    };
+    vec![
+        open.id().0.into(),
+        open.hood.run.attempt.into(),
+        status.into(),
+        conclusion.into(),
+        open.attempt.started.map(millis).into(),
+        open.attempt.ended.map(millis).into(),
+    ]
+}
+
+async fn write_runs(tx: &mut Tx<'_>, runs: &[Vec<Value>]) -> Result<(), StoreError> {
+    let sql = Sql::of(
+        "UPDATE runs SET attempt = $2, status = $3, conclusion = $4, started_at = $5, ended_at = $6
+         WHERE id = $1 AND (attempt, status) IS NOT ($2, $3)",
+        "UPDATE runs AS t SET attempt = u.attempt, status = u.status, conclusion = u.conclusion,
+             started_at = u.started_at, ended_at = u.ended_at
+         FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::bigint[], $6::bigint[])
+             AS u (id, attempt, status, conclusion, started_at, ended_at)
+         WHERE t.id = u.id AND (t.attempt, t.status) IS DISTINCT FROM (u.attempt, u.status)",
+    );
+    tx.execute_all(sql, runs).await?;
+    Ok(())
+}
+
+/// Legs that wait before they try again are woken by a timer.
+async fn write_timers(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
+    let (mut set, mut cleared) = (Vec::new(), Vec::new());
+    for open in batch.runs.values() {
+        let run = &open.hood.run;
+        let until = |state: &LegState| match state {
+            LegState::Waiting(Wait::Backoff { until }) => Some(*until),
+            _ => None,
+        };
+        for leg in open.hood.legs.values() {
+            let before = open.before.jobs.get(&leg.number).and_then(|past| until(&past.leg.state));
+            let key = || vec![open.id().0.into(), run.attempt.into(), leg.number.into()];
+            match (before, until(&leg.state)) {
+                (before, Some(at)) if before != Some(at) => {
+                    set.push([key(), vec![millis(at).into()]].concat());
+                }
+                (Some(_), None) => cleared.push(key()),
+                _ => {}
+            }
+        }
+    }
+    if !set.is_empty() {
+        tx.signal(Signal::Timer);
+    }
+    let sql = Sql::of(
+        "INSERT INTO timers (run_id, attempt, number, at) VALUES ($1, $2, $3, $4)
+         ON CONFLICT (run_id, attempt, number) DO UPDATE SET at = excluded.at",
+        "INSERT INTO timers (run_id, attempt, number, at)
+         SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[])
+         ON CONFLICT (run_id, attempt, number) DO UPDATE SET at = excluded.at",
+    );
+    tx.execute_all(sql, &set).await?;
+    let sql = Sql::of(
+        "DELETE FROM timers WHERE run_id = $1 AND attempt = $2 AND number = $3",
+        "DELETE FROM timers AS t USING unnest($1::bigint[], $2::bigint[], $3::bigint[])
+             AS u (run_id, attempt, number)
+         WHERE t.run_id = u.run_id AND t.attempt = u.attempt AND t.number = u.number",
+    );
+    tx.execute_all(sql, &cleared).await?;
+    Ok(())
+}
+
+async fn write_groups(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
+    let (mut kept, mut empty) = (Vec::new(), Vec::new());
+    for ((repo, name), SharedGroup { before, now }) in &batch.groups {
+        if now.is_empty() {
+            // Also one that was made only to be locked.
+            empty.push(vec![repo.0.into(), name.into()]);
+        } else if now != before {
+            kept.push(vec![repo.0.into(), name.into(), members(now).into()]);
+        }
+    }
+    let sql = Sql::of(
+        "INSERT INTO groups (repo_id, name, members) VALUES ($1, $2, $3)
+         ON CONFLICT (repo_id, name) DO UPDATE SET members = excluded.members",
+        "INSERT INTO groups (repo_id, name, members)
+         SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[])
+         ON CONFLICT (repo_id, name) DO UPDATE SET members = excluded.members",
+    );
+    tx.execute_all(sql, &kept).await?;
+    let sql = Sql::of(
+        "DELETE FROM groups WHERE repo_id = $1 AND name = $2",
+        "DELETE FROM groups AS t USING unnest($1::bigint[], $2::text[]) AS u (repo_id, name)
+         WHERE t.repo_id = u.repo_id AND t.name = u.name",
+    );
+    tx.execute_all(sql, &empty).await?;
+    Ok(())
+}
+
+fn members(group: &Group) -> String {
+    let members: Vec<_> = group.members().map(|member| (member.run, member.leg)).collect();
+    serde_json::to_string(&members).expect("they are numbers")
+}
