@@ -10,5 +10,6 @@ mod corpus;
 mod differential;
 mod fuzz;
 mod limits;
+mod plan_json;
 mod random;
 mod vectors;
