@@ -10,10 +10,12 @@ mod migrate;
 pub mod outbox;
 mod partitions;
 mod postgres;
+pub mod runs;
 mod signal;
 mod sql;
 mod sqlite;
 mod store;
+mod table;
 mod tx;
 
 pub use error::{Refusal, StoreError};

@@ -61,9 +61,8 @@ impl Table {
         let qualified = join(&all, ", ", |_, (column, _)| format!("t.{column}"));
         let matches = join(key, " AND ", |_, (column, _)| format!("t.{column} = u.{column}"));
         let at = join(key, " AND ", |at, (column, _)| format!("{column} = ${}", at + 1));
-        let set_one = join(changing, ", ", |at, (column, _)| {
-            format!("{column} = ${}", key.len() + at + 1)
-        });
+        let set_one =
+            join(changing, ", ", |at, (column, _)| format!("{column} = ${}", key.len() + at + 1));
         let set_many = join(changing, ", ", |_, (column, _)| format!("{column} = u.{column}"));
         let values = join(&all, ", ", |at, _| format!("${}", at + 1));
         Self {
@@ -78,7 +77,9 @@ impl Table {
             },
             of_run: Pair {
                 sqlite: format!("SELECT {columns} FROM {name} WHERE run_id = $1 AND attempt = $2"),
-                postgres: format!("SELECT {columns} FROM {name} WHERE run_id = $1 AND attempt = $2"),
+                postgres: format!(
+                    "SELECT {columns} FROM {name} WHERE run_id = $1 AND attempt = $2"
+                ),
             },
             insert: Pair {
                 sqlite: format!("INSERT INTO {name} ({columns}) VALUES ({values})"),

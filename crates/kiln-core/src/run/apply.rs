@@ -7,8 +7,8 @@ use crate::time::Timestamp;
 
 use super::footprint::{AtHand, Wanted};
 use super::{
-    Effect, Evaluator, Event, Group, JobContext, Leg, LegNo, LegState, Member, Need, Node, NodeNo,
-    NodeState, Rejected, Run, RunState, Scope, ScopeNo, Status, Step, Wait,
+    Conclusion, Effect, Evaluator, Event, Group, JobContext, Leg, LegNo, LegState, Member, Need,
+    Node, NodeNo, NodeState, Rejected, Run, RunState, Scope, ScopeNo, Status, Step, Wait,
 };
 
 /// How many steps of propagation one call takes before it hands the rest back.
@@ -240,7 +240,10 @@ impl Change<'_> {
                 self.leg(leg)?;
                 self.cancel_leg(leg, &reason);
             }
-            Event::Skip { leg, reason } => self.skip(leg, reason)?,
+            Event::Skip { leg, reason } => self.drop_queued(leg, Conclusion::Skipped, reason)?,
+            Event::Unsupported { leg, reason } => {
+                self.drop_queued(leg, Conclusion::Failure, reason)?;
+            }
             Event::Step(step) => self.steps.push_back(step),
         }
         Ok(())
@@ -264,7 +267,7 @@ impl Change<'_> {
             return;
         }
         let Ok(request) = self.evaluator.run_group(&self.hood.run) else {
-            return self.end_unopened(super::Conclusion::StartupFailure);
+            return self.end_unopened(Conclusion::StartupFailure);
         };
         let member = Member { run: self.hood.run.id, leg: None };
         self.hood.run.group = request.as_ref().map(|request| request.name.to_lowercase());

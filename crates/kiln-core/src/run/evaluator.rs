@@ -1,6 +1,7 @@
 //! What the core asks of the expression language, which it does not know itself.
 
 use crate::plan::{self, QueueMode};
+use crate::queue::{Demand, Requirements};
 use crate::value::Object;
 
 use super::{Conclusion, Leg, Node, Run, Scope};
@@ -84,6 +85,15 @@ pub struct Placement {
     /// What `runs-on` calls a group.
     pub pool: Option<String>,
     pub environment: Option<String>,
+}
+
+impl Placement {
+    /// What a runner must have, in the one form that equal requirements share.
+    pub fn requirements(&self) -> Result<Requirements, String> {
+        let (labels, pool) = (self.labels.clone(), self.pool.clone());
+        let demand = Demand { labels, pool, ..Demand::default() };
+        Requirements::new(demand).map_err(|error| error.to_string())
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -60,12 +60,18 @@ pub enum Event {
         leg: LegNo,
         reason: String,
     },
+    /// No runner there is could ever take this queued leg: it fails, and says why.
+    Unsupported {
+        leg: LegNo,
+        reason: String,
+    },
     /// The rest of the work of an earlier event: see [`Effect::Continue`].
     Step(Step),
 }
 
 /// One bounded piece of propagation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Step {
     /// All needs of the node are done.
     Ready(NodeNo),

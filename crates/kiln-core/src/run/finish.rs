@@ -26,13 +26,19 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Skipped rather than failed: `fail-fast` must not end the legs that can run.
-    pub(super) fn skip(&mut self, leg: LegNo, reason: String) -> Result<(), Rejected> {
+    /// Ends a leg that nobody has taken. Where runners can still come it fails; where none ever will, it
+    /// is skipped, so that `fail-fast` does not end the legs that can run.
+    pub(super) fn drop_queued(
+        &mut self,
+        leg: LegNo,
+        conclusion: Conclusion,
+        reason: String,
+    ) -> Result<(), Rejected> {
         if self.leg(leg)?.state != LegState::Queued {
-            return Err(Rejected::WrongState { leg, event: "skipped" });
+            return Err(Rejected::WrongState { leg, event: "dropped" });
         }
         self.effects.push(Effect::Dequeue(leg));
-        self.conclude_leg(leg, Conclusion::Skipped, Some(reason));
+        self.conclude_leg(leg, conclusion, Some(reason));
         Ok(())
     }
 

@@ -108,7 +108,9 @@ impl<'l> Look<'l> {
             Event::Finished { leg, conclusion, .. } if !conclusion.is_failure() => {
                 self.settle(*leg, Reach::Ends);
             }
-            Event::Finished { leg, .. } | Event::Lost { leg, .. } => {
+            Event::Finished { leg, .. }
+            | Event::Lost { leg, .. }
+            | Event::Unsupported { leg, .. } => {
                 self.settle(*leg, Reach::Fails);
             }
             Event::Returned { leg, .. } | Event::Skip { leg, .. } => self.settle(*leg, Reach::Ends),

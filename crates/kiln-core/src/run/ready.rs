@@ -185,7 +185,8 @@ impl Change<'_> {
 
     /// A leg that no runner could be found for, because `runs-on` makes no sense, fails here and now.
     fn place(&mut self, leg: LegNo, node: NodeNo) {
-        match self.evaluator.placement(&self.hood.context(node, Some(leg))) {
+        let placement = self.evaluator.placement(&self.hood.context(node, Some(leg)));
+        match placement.and_then(|placement| placement.requirements()) {
             Ok(_) => self.enqueue(leg),
             Err(message) => self.conclude_leg(leg, Conclusion::Failure, Some(message)),
         }

@@ -10,7 +10,9 @@ use super::facts::Known;
 use super::open::{Batch, Open};
 use super::rows::{self, JOBS};
 use super::{load, save};
+use crate::sql::Sql;
 use crate::table::Pair;
+use crate::tx::millis;
 use crate::{StoreError, Tx};
 
 /// Something that happened to a run or to one of its jobs.
@@ -35,14 +37,27 @@ pub struct JobNews {
 pub enum Word {
     Started,
     Uploading,
-    Finished { conclusion: Conclusion, outputs: Vec<(String, String)> },
-    Lost { reason: String },
-    /// The claim was never acknowledged.
+    Finished {
+        conclusion: Conclusion,
+        outputs: Vec<(String, String)>,
+    },
+    Lost {
+        reason: String,
+    },
+    /// The runner gives it back before it began.
     Returned,
+    /// Its lease has run out, unless it was renewed meanwhile.
+    Expired {
+        reason: String,
+    },
     Wake,
-    Cancel { reason: String },
-    /// No runner will ever take it.
-    Skip { reason: String },
+    Cancel {
+        reason: String,
+    },
+    /// No runner could ever take it.
+    Unsupported {
+        reason: String,
+    },
 }
 
 /// What became of it.
@@ -94,10 +109,14 @@ pub(super) async fn apply_all(
     let runs: BTreeSet<RunId> = happened.iter().map(Happened::run).collect();
     let mut batch = load::lock(tx, known, &runs).await?;
     let legs = find_jobs(tx, &mut batch, happened).await?;
-    let mut work = Work { queues: BTreeMap::new(), answers: vec![Answer::Accepted; happened.len()] };
+    let leases = find_leases(tx, happened).await?;
+    let mut work =
+        Work { queues: BTreeMap::new(), answers: vec![Answer::Accepted; happened.len()] };
     for (at, happened) in happened.iter().enumerate() {
-        match event_of(&mut batch, &legs, happened) {
-            Ok(Some(event)) => work.queues.entry(happened.run()).or_default().push_back((at, event)),
+        match event_of(&mut batch, &legs, &leases, happened) {
+            Ok(Some(event)) => {
+                work.queues.entry(happened.run()).or_default().push_back((at, event))
+            }
             Ok(None) => {}
             Err(refused) => work.answers[at] = Answer::Refused(refused),
         }
@@ -142,10 +161,41 @@ async fn find_jobs(
     Ok(found)
 }
 
+/// Whether leases that are said to have run out have.
+async fn find_leases(
+    tx: &mut Tx<'_>,
+    happened: &[Happened],
+) -> Result<BTreeMap<JobId, Lease>, StoreError> {
+    let jobs = happened.iter().filter_map(|happened| match happened {
+        Happened::Job(JobNews { job, word: Word::Expired { .. }, .. }) => Some(*job),
+        _ => None,
+    });
+    let keys: Vec<_> = jobs.map(|job| vec![job.0.into()]).collect();
+    let sql = Sql::of(
+        "SELECT job_id, claim, acknowledged, expires_at FROM leases WHERE job_id = $1",
+        "SELECT job_id, claim, acknowledged, expires_at FROM leases WHERE job_id = ANY($1)",
+    );
+    let now = millis(tx.now());
+    let lease = |row: &crate::Row| {
+        let expired = row.get::<i64>(3)? <= now;
+        let lease = Lease { claim: row.get(1)?, acknowledged: row.get(2)?, expired };
+        Ok((JobId(row.get(0)?), lease))
+    };
+    tx.rows_all(sql, &keys).await?.iter().map(lease).collect()
+}
+
+#[derive(Debug)]
+struct Lease {
+    claim: u32,
+    acknowledged: bool,
+    expired: bool,
+}
+
 /// What the engine is told, if there is anything to tell it.
 fn event_of(
     batch: &mut Batch,
     legs: &BTreeMap<JobId, Found>,
+    leases: &BTreeMap<JobId, Lease>,
     happened: &Happened,
 ) -> Result<Option<Event>, Refused> {
     let open = batch.runs.get_mut(&happened.run()).ok_or(Refused::NoSuchRun)?;
@@ -164,15 +214,23 @@ fn event_of(
     if news.runner.is_some_and(|runner| claim == leg.attempt && holder != Some(runner.0)) {
         return Err(Refused::NotYours);
     }
-    Ok(Some(told(open, found.leg, claim, &news.word)))
+    let mut word = &news.word;
+    if let (Word::Expired { .. }, Some(lease)) = (word, leases.get(&news.job)) {
+        if lease.claim == leg.attempt && !lease.expired {
+            return Ok(None);
+        }
+        if !lease.acknowledged && matches!(leg.state, LegState::Claimed { .. }) {
+            word = &Word::Returned;
+        }
+    }
+    Ok(Some(told(open, found.leg, claim, word)))
 }
 
 /// A job of an earlier attempt of its run never changes; repeating its last word does no harm.
 fn about_the_past(found: &Found, news: &JobNews) -> Result<(), Refused> {
     let (claim, state) = &found.past;
-    let repeated = matches!(news.word, Word::Finished { .. })
-        && news.claim == Some(*claim)
-        && state.is_done();
+    let repeated =
+        matches!(news.word, Word::Finished { .. }) && news.claim == Some(*claim) && state.is_done();
     if repeated { Ok(()) } else { Err(Rejected::Stale { leg: found.leg, current: *claim }.into()) }
 }
 
@@ -183,14 +241,14 @@ fn told(open: &mut Open, leg: LegNo, attempt: u32, word: &Word) -> Event {
         Word::Finished { conclusion, outputs } => {
             Event::Finished { leg, attempt, conclusion, outputs }
         }
-        Word::Lost { reason } => {
+        Word::Lost { reason } | Word::Expired { reason } => {
             open.reasons.insert(leg, reason.clone());
             Event::Lost { leg, attempt, reason }
         }
         Word::Returned => Event::Returned { leg, attempt },
         Word::Wake => Event::Wake { leg },
         Word::Cancel { reason } => Event::CancelLeg { leg, reason },
-        Word::Skip { reason } => Event::Skip { leg, reason },
+        Word::Unsupported { reason } => Event::Unsupported { leg, reason },
     }
 }
 

@@ -92,11 +92,7 @@ fn coming_in(open: &Open, number: LegNo) -> Result<Coming, StoreError> {
     })
 }
 
-async fn put_in(
-    tx: &mut Tx<'_>,
-    batch: &mut Batch,
-    coming: &[Coming],
-) -> Result<(), StoreError> {
+async fn put_in(tx: &mut Tx<'_>, batch: &mut Batch, coming: &[Coming]) -> Result<(), StoreError> {
     tx.share(Lock::Lanes).await?;
     let starts = head_starts(tx, coming).await?;
     let queues = queues(tx, coming).await?;

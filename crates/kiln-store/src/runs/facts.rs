@@ -46,7 +46,8 @@ impl Plan {
 
     pub(super) fn links(&self, workflow: usize, job: usize) -> Result<&Links, StoreError> {
         let links = self.links.get(workflow).and_then(|jobs| jobs.get(job));
-        links.ok_or_else(|| StoreError::Database("a row names a job that its plan lacks".to_owned()))
+        links
+            .ok_or_else(|| StoreError::Database("a row names a job that its plan lacks".to_owned()))
     }
 }
 

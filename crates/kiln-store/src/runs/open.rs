@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use kiln_core::id::{RepoId, RunId};
-use kiln_core::run::{AtHand, Effect, Group, Leg, LegNo, LegState, Neighbourhood, Node, Run, Scope};
+use kiln_core::run::{
+    AtHand, Effect, Group, Leg, LegNo, LegState, Neighbourhood, Node, Run, Scope,
+};
 
 use super::facts::Facts;
 use super::rows::{self, Attempt, Job};

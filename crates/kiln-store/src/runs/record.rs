@@ -16,10 +16,18 @@ use crate::{StoreError, Tx};
 #[derive(Debug, Clone, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Order {
-    Admit { leg: Option<LegNo> },
-    Cancel { leg: Option<LegNo>, reason: String },
+    Admit {
+        leg: Option<LegNo>,
+    },
+    Cancel {
+        leg: Option<LegNo>,
+        reason: String,
+    },
     /// The attempt says which rows are meant.
-    Continue { attempt: u32, step: Step },
+    Continue {
+        attempt: u32,
+        step: Step,
+    },
 }
 
 impl Order {

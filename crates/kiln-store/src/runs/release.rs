@@ -24,7 +24,9 @@ pub(super) async fn end_leases(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), Sto
     let mut ended: BTreeMap<JobId, bool> = BTreeMap::new();
     for open in batch.runs.values() {
         let legs = open.hood.legs.iter().filter(|(number, _)| let_go(open, **number));
-        ended.extend(legs.map(|(number, leg)| (open.jobs[number].id, worked(open, *number, &leg.state))));
+        ended.extend(
+            legs.map(|(number, leg)| (open.jobs[number].id, worked(open, *number, &leg.state))),
+        );
     }
     let keys: Vec<Vec<Value>> = ended.keys().map(|job| vec![job.0.into()]).collect();
     let sql = Sql::of(

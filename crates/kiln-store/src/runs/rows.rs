@@ -181,9 +181,8 @@ impl Reader<'_> {
 
     fn conclusion(&mut self) -> Result<Option<Conclusion>, StoreError> {
         let word: Option<Arc<str>> = self.next()?;
-        let known = |word: Arc<str>| {
-            Conclusion::of_github(&word).ok_or_else(|| odd("a conclusion", &word))
-        };
+        let known =
+            |word: Arc<str>| Conclusion::of_github(&word).ok_or_else(|| odd("a conclusion", &word));
         word.map(known).transpose()
     }
 
@@ -242,14 +241,14 @@ pub(super) fn attempt_of(row: &Row, plan: Arc<kiln_core::plan::Plan>) -> Result<
         ("done", Some(conclusion)) => RunState::Done(conclusion),
         (other, _) => return Err(odd("a state of a run", other)),
     };
-    let (by, reason, forced, at) =
-        (read.next::<Option<String>>()?, read.next::<Option<String>>()?, read.next()?, read.time()?);
-    let cancel = by.zip(at).map(|(by, at)| Cancel {
-        by,
-        reason: reason.unwrap_or_default(),
-        forced,
-        at,
-    });
+    let (by, reason, forced, at) = (
+        read.next::<Option<String>>()?,
+        read.next::<Option<String>>()?,
+        read.next()?,
+        read.time()?,
+    );
+    let cancel =
+        by.zip(at).map(|(by, at)| Cancel { by, reason: reason.unwrap_or_default(), forced, at });
     Ok(Run {
         id: id.unsigned_abs(),
         attempt,
@@ -368,6 +367,17 @@ fn numbered(run: &Run, number: u32) -> Vec<Value> {
 
 /// The scope must be known: needs and dependents are counted from its first job.
 pub(super) fn node_of(row: &Row, plan: &Plan, workflow: usize) -> Result<Node, StoreError> {
+    let mut node = bare_node_of(row)?;
+    let links = plan.links(workflow, node.job)?;
+    let first = node.number - small(node.job)?;
+    let from_first = |jobs: &[u32]| jobs.iter().map(|job| first + job).collect();
+    node.needs = from_first(&links.needs);
+    node.dependents = from_first(&links.dependents);
+    Ok(node)
+}
+
+/// A node that knows nothing of its neighbours.
+pub(super) fn bare_node_of(row: &Row) -> Result<Node, StoreError> {
     let mut read = Reader { row, at: 2 };
     let (number, scope): (u32, u32) = (read.next()?, read.next()?);
     let job: u32 = read.next()?;
@@ -385,15 +395,12 @@ pub(super) fn node_of(row: &Row, plan: &Plan, workflow: usize) -> Result<Node, S
         ("done", Some(conclusion)) => NodeState::Done(conclusion),
         (other, _) => return Err(odd("a state of a job", other)),
     };
-    let links = plan.links(workflow, job as usize)?;
-    let offset = number - job;
-    let from_first = |jobs: &[u32]| jobs.iter().map(|job| offset + job).collect();
     Ok(Node {
         number,
         scope,
         job: job as usize,
-        needs: from_first(&links.needs),
-        dependents: from_first(&links.dependents),
+        needs: Vec::new(),
+        dependents: Vec::new(),
         ancestry,
         state,
         legs: first.map(|first| (first..first + count).collect()).unwrap_or_default(),

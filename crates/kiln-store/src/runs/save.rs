@@ -99,7 +99,8 @@ impl Writes {
 
 async fn write_rows(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
     let mut attempts = Writes::default();
-    let (mut scopes, mut nodes, mut jobs) = (Writes::default(), Writes::default(), Writes::default());
+    let (mut scopes, mut nodes, mut jobs) =
+        (Writes::default(), Writes::default(), Writes::default());
     let mut runs = Vec::new();
     for open in batch.runs.values() {
         let (run, before) = (&open.hood.run, &open.before);

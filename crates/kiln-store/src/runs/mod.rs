@@ -1,0 +1,54 @@
+//! Runs through the store: the engine of `kiln-core` on rows of a database.
+//!
+//! [`Runs`] creates runs, tells them what happened, runs them again, and carries out what one run asks
+//! of another. An event loads the rows it touches, lets the engine change them, and writes what changed
+//! with the events, tasks and queue places that follow, all in one transaction.
+
+mod change;
+mod create;
+mod enqueue;
+mod facts;
+mod load;
+mod open;
+mod record;
+mod release;
+mod rows;
+mod save;
+mod tasks;
+mod view;
+
+use std::sync::Arc;
+
+use crate::{Store, StoreError, Tx};
+
+pub use change::{Answer, Happened, JobNews, Refused, Word};
+pub use create::{Created, NewRun, REBUILD};
+pub use facts::Evaluators;
+pub(crate) use release::{Used, charge};
+pub use view::{JobView, NodeView, RunView, view};
+
+use facts::Known;
+
+/// The runs of a store. Clones share what they know.
+#[derive(Debug, Clone)]
+pub struct Runs {
+    store: Store,
+    known: Arc<Known>,
+}
+
+impl Runs {
+    pub fn new(store: Store, evaluators: Arc<dyn Evaluators>) -> Self {
+        Self { store, known: Arc::new(Known::new(evaluators)) }
+    }
+
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Tells runs what happened, all of it in one transaction, and says what became of each.
+    pub async fn happened(&self, happened: Vec<Happened>) -> Result<Vec<Answer>, StoreError> {
+        let known = self.known.clone();
+        let work = async move |tx: &mut Tx<'_>| change::apply_all(tx, &known, &happened).await;
+        self.store.write(work).await
+    }
+}
