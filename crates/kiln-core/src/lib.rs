@@ -7,6 +7,7 @@ pub mod cron;
 pub mod graph;
 pub mod id;
 pub mod plan;
+pub mod queue;
 pub mod run;
 pub mod time;
 pub mod value;

@@ -1,0 +1,19 @@
+//! Which waiting job a runner gets: requirements, priority classes, fair shares, and the choice itself.
+//!
+//! A *queue* is a set of requirements; a *lane* holds the jobs of one repository, class and priority
+//! in one queue, first in, first out. The store keeps both in tables; here is what their columns
+//! mean, and how the next job is chosen from the heads of lanes alone.
+
+mod class;
+mod picker;
+mod policy;
+mod requirements;
+mod usage;
+
+pub use class::{Class, HeadStarts, NotHeadStarts, key};
+pub use picker::{Asker, Batch, Head, Lane, Next, OrgShare, Pick, Picker, RepoShare};
+pub use policy::Policy;
+pub use requirements::{
+    Capabilities, Demand, NotRequirements, Offer, Requirements, matches, why_not,
+};
+pub use usage::{Usage, estimate, ratio, typical};
