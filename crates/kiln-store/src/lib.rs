@@ -4,6 +4,7 @@
 //! closure over a [`Tx`], which speaks to either database; functions over rows are written once, and
 //! where statements must differ, both variants stand side by side in a [`Sql`].
 
+pub mod claims;
 mod error;
 pub mod events;
 mod migrate;

@@ -1,3 +1,4 @@
 //! What tests share; never part of the product.
 
 pub mod database;
+pub mod runs;

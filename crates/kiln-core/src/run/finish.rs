@@ -3,27 +3,34 @@
 use std::time::Duration;
 
 use crate::plan::{Retry, RetryOn};
+use crate::time::Timestamp;
 
 use super::apply::Change;
 use super::{
-    Conclusion, Effect, LegNo, LegState, Member, Need, NodeNo, NodeState, Rejected, RunState,
+    Conclusion, Effect, Leg, LegNo, LegState, Member, Need, NodeNo, NodeState, Rejected, RunState,
     ScopeNo, Step, Wait,
 };
 
 /// How many runners a leg may lose before it fails for good.
 const MAX_LOSSES: u32 = 3;
 
+/// Gives a queued leg to a runner. A claim touches nothing else, so a store that claims many at once
+/// does not load the rows around them.
+pub fn claim(leg: &mut Leg, runner: u64, now: Timestamp) -> Result<(), Rejected> {
+    if leg.state != LegState::Queued {
+        return Err(Rejected::WrongState { leg: leg.number, event: "claimed" });
+    }
+    leg.attempt += 1;
+    leg.state = LegState::Claimed { runner };
+    leg.timings.claimed = Some(now);
+    Ok(())
+}
+
 impl Change<'_> {
     pub(super) fn claimed(&mut self, leg: LegNo, runner: u64) -> Result<(), Rejected> {
-        if self.leg(leg)?.state != LegState::Queued {
-            return Err(Rejected::WrongState { leg, event: "claimed" });
-        }
+        self.leg(leg)?;
         let now = self.now;
-        let row = self.leg_mut(leg);
-        row.attempt += 1;
-        row.state = LegState::Claimed { runner };
-        row.timings.claimed = Some(now);
-        Ok(())
+        claim(self.leg_mut(leg), runner, now)
     }
 
     /// Ends a leg that nobody has taken. Where runners can still come it fails; where none ever will, it

@@ -28,6 +28,7 @@ pub use conclusion::{Conclusion, conclude};
 pub use evaluator::{Evaluator, GroupRequest, JobContext, Legs, Need, Placement, Status};
 pub use event::{Effect, Event, Rejected, Step};
 pub use explain::explain;
+pub use finish::claim;
 pub use footprint::{AtHand, Wanted};
 pub use group::{Entry as GroupEntry, Group, MAX_WAITING, Member};
 pub use memory::{Memory, PastCall, PastJob, PastLeg, recall, remember};

@@ -8,6 +8,7 @@ mod change;
 mod create;
 mod enqueue;
 mod facts;
+mod job;
 mod load;
 mod open;
 mod record;
@@ -24,6 +25,7 @@ use crate::{Store, StoreError, Tx};
 pub use change::{Answer, Happened, JobNews, Refused, Word};
 pub use create::{Created, NewRun, REBUILD};
 pub use facts::Evaluators;
+pub(crate) use job::{JobRow, job_rows, write_jobs};
 pub(crate) use release::{Used, charge};
 pub use view::{JobView, NodeView, RunView, view};
 

@@ -21,4 +21,5 @@ macro_rules! on_both {
     };
 }
 mod events;
+mod runs;
 mod transactions;

@@ -1,0 +1,111 @@
+//! Which lanes have jobs, and the first ones in each.
+
+use std::collections::BTreeSet;
+
+use kiln_core::id::{JobId, LaneId, OrgId, QueueId, RepoId};
+use kiln_core::queue::{Class, Head, Lane};
+
+use crate::sql::{Row, Sql, Value};
+use crate::{StoreError, Tx};
+
+/// What is needed to claim a job that is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) attempt: u32,
+    pub(super) number: u32,
+}
+
+/// A lane, and where its jobs begin.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Open {
+    pub(super) lane: Lane,
+    pub(super) floor: i64,
+}
+
+/// The lanes of these queues that may have jobs. Paused queues and repositories have none.
+pub(super) async fn open_lanes(
+    tx: &mut Tx<'_>,
+    queues: &BTreeSet<QueueId>,
+) -> Result<Vec<Open>, StoreError> {
+    let sql = Sql::of(
+        "SELECT l.id, l.queue_id, l.priority, l.org_id, l.repo_id, l.class, l.floor
+         FROM lanes AS l JOIN queues AS q ON q.id = l.queue_id JOIN repositories AS r ON r.id = l.repo_id
+         WHERE l.queue_id = $1 AND l.active = 1 AND q.paused IS NULL AND r.paused IS NULL",
+        "SELECT l.id, l.queue_id, l.priority, l.org_id, l.repo_id, l.class, l.floor
+         FROM lanes AS l JOIN queues AS q ON q.id = l.queue_id JOIN repositories AS r ON r.id = l.repo_id
+         WHERE l.queue_id = ANY($1) AND l.active = 1 AND q.paused IS NULL AND r.paused IS NULL",
+    );
+    let keys: Vec<Vec<Value>> = queues.iter().map(|queue| vec![queue.0.into()]).collect();
+    tx.rows_all(sql, &keys).await?.iter().map(lane_of).collect()
+}
+
+fn lane_of(row: &Row) -> Result<Open, StoreError> {
+    let word: String = row.get(5)?;
+    let class = Class::parse(&word)
+        .ok_or_else(|| StoreError::Database(format!("`{word}` is not a class")))?;
+    let lane = Lane {
+        id: LaneId(row.get(0)?),
+        queue: QueueId(row.get(1)?),
+        priority: row.get(2)?,
+        org: OrgId(row.get(3)?),
+        repo: RepoId(row.get(4)?),
+        class,
+    };
+    Ok(Open { lane, floor: row.get(6)? })
+}
+
+/// The next jobs of these lanes behind the given places, at most `piece` of each. On PostgreSQL they are
+/// ours until the transaction ends; what another one has is passed over.
+pub(super) async fn heads(
+    tx: &mut Tx<'_>,
+    after: &[(LaneId, (i64, i64))],
+    piece: usize,
+) -> Result<Vec<(LaneId, Head<Place>)>, StoreError> {
+    let piece = i64::try_from(piece).unwrap_or(i64::MAX);
+    let rows = if tx.is_postgres() {
+        let sql = "SELECT h.lane_id, h.key, h.job_id, h.attempt, h.number
+             FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u (lane_id, key, job_id)
+             CROSS JOIN LATERAL (
+                 SELECT q.lane_id, q.key, q.job_id, q.attempt, q.number FROM queue AS q
+                 WHERE q.lane_id = u.lane_id AND (q.key, q.job_id) > (u.key, u.job_id)
+                 ORDER BY q.key, q.job_id LIMIT $4 FOR UPDATE SKIP LOCKED
+             ) AS h";
+        let column =
+            |of: &dyn Fn(&(LaneId, (i64, i64))) -> i64| -> Value { after.iter().map(of).collect() };
+        let lanes = column(&|(lane, _)| lane.0);
+        let keys = column(&|(_, (key, _))| *key);
+        let jobs = column(&|(_, (_, job))| *job);
+        tx.rows(sql, &[lanes, keys, jobs, piece.into()]).await?
+    } else {
+        let sql = "SELECT lane_id, key, job_id, attempt, number FROM queue
+             WHERE lane_id = $1 AND (key, job_id) > ($2, $3) ORDER BY key, job_id LIMIT $4";
+        let row = |(lane, (key, job)): &(LaneId, (i64, i64))| {
+            vec![lane.0.into(), (*key).into(), (*job).into(), piece.into()]
+        };
+        let keys: Vec<Vec<Value>> = after.iter().map(row).collect();
+        tx.rows_all(sql.into(), &keys).await?
+    };
+    let head = |row: &Row| {
+        let payload = Place { attempt: row.get(3)?, number: row.get(4)? };
+        Ok((LaneId(row.get(0)?), Head { key: row.get(1)?, job: JobId(row.get(2)?), payload }))
+    };
+    rows.iter().map(head).collect()
+}
+
+/// Takes these jobs out of the queue.
+pub(super) async fn remove(
+    tx: &mut Tx<'_>,
+    places: &[(LaneId, i64, JobId)],
+) -> Result<(), StoreError> {
+    let sql = Sql::of(
+        "DELETE FROM queue WHERE lane_id = $1 AND key = $2 AND job_id = $3",
+        "DELETE FROM queue AS t USING unnest($1::bigint[], $2::bigint[], $3::bigint[])
+             AS u (lane_id, key, job_id)
+         WHERE t.lane_id = u.lane_id AND t.key = u.key AND t.job_id = u.job_id",
+    );
+    let row =
+        |(lane, key, job): &(LaneId, i64, JobId)| vec![lane.0.into(), (*key).into(), job.0.into()];
+    let rows: Vec<Vec<Value>> = places.iter().map(row).collect();
+    tx.execute_all(sql, &rows).await?;
+    Ok(())
+}

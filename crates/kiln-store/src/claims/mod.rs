@@ -1,0 +1,82 @@
+//! Jobs for runners: claims, leases, and what keeps both in order.
+//!
+//! The store reads the heads of lanes, `kiln_core::queue` chooses among them, and the store keeps the
+//! choice: the place in the queue goes, the job is claimed, a lease is made, the estimate is charged,
+//! all in one transaction. What a claim reads depends on how many repositories wait, never on how many
+//! jobs they have.
+
+mod lanes;
+mod lease;
+mod shares;
+mod take;
+mod tidy;
+mod usage;
+
+use std::time::Duration;
+
+use kiln_core::id::{JobId, OrgId, QueueId, RepoId, RunId, RunnerId};
+use kiln_core::queue::{Policy, Requirements};
+use kiln_core::time::Timestamp;
+
+pub use lease::{Beat, Held, Pulse};
+pub use tidy::tidy_lanes;
+pub use usage::fold;
+
+use crate::{StoreError, Tx};
+
+/// How long a job stays with a runner that is not heard of.
+pub const LEASE: Duration = Duration::from_secs(60);
+
+/// A runner that asks for work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asking {
+    pub runner: RunnerId,
+    /// Queues whose requirements it meets.
+    pub queues: Vec<QueueId>,
+    /// Whose jobs it takes; a shared runner takes all.
+    pub org: Option<OrgId>,
+    pub want: u32,
+    /// The same question has the same nonce, and gets the same answer.
+    pub nonce: String,
+}
+
+/// A job that a runner has now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claimed {
+    pub job: JobId,
+    pub run: RunId,
+    pub attempt: u32,
+    /// The number of the leg in its run.
+    pub number: u32,
+    /// The fencing token of all that the runner says about it.
+    pub claim: u32,
+    pub org: OrgId,
+    pub repo: RepoId,
+    pub name: String,
+    pub expires: Timestamp,
+}
+
+/// Gives jobs to runners, as fairly as `policy` says. The answers are in the order of the questions.
+pub async fn claim(
+    tx: &mut Tx<'_>,
+    policy: Policy,
+    asking: &[Asking],
+) -> Result<Vec<Vec<Claimed>>, StoreError> {
+    take::claim(tx, policy, asking).await
+}
+
+/// Says which jobs runners still have, and hears what they are told to do.
+pub async fn heartbeat(tx: &mut Tx<'_>, beats: &[Beat]) -> Result<Vec<Pulse>, StoreError> {
+    lease::heartbeat(tx, beats).await
+}
+
+/// All queues, to compute which of them a runner can serve.
+pub async fn queues(tx: &mut Tx<'_>) -> Result<Vec<(QueueId, Requirements)>, StoreError> {
+    let rows = tx.rows("SELECT id, requirements FROM queues ORDER BY id", &[]).await?;
+    let queue = |row: &crate::Row| {
+        let requirements = Requirements::parse(&row.get::<String>(1)?);
+        let requirements = requirements.map_err(|error| StoreError::Database(error.to_string()))?;
+        Ok((QueueId(row.get(0)?), requirements))
+    };
+    rows.iter().map(queue).collect()
+}

@@ -1,0 +1,89 @@
+//! What organizations and repositories may have, and what they have had.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use kiln_core::id::{OrgId, RepoId};
+use kiln_core::queue::{HeadStarts, OrgShare, RepoShare, Usage, estimate};
+
+use crate::sql::{Row, Sql, Value};
+use crate::tx::millis;
+use crate::{StoreError, Tx};
+
+/// What was charged before this is in `usage` by now.
+const UNFOLDED: Duration = Duration::from_mins(10);
+
+#[derive(Debug, Default)]
+pub(super) struct Shares {
+    pub(super) orgs: HashMap<OrgId, OrgShare>,
+    pub(super) repos: HashMap<RepoId, RepoShare>,
+}
+
+/// The shares of these repositories and their organizations.
+pub(super) async fn shares(
+    tx: &mut Tx<'_>,
+    repos: &BTreeSet<(OrgId, RepoId)>,
+) -> Result<Shares, StoreError> {
+    let orgs: BTreeSet<OrgId> = repos.iter().map(|(org, _)| *org).collect();
+    let mut shares = Shares::default();
+    let sql = Sql::of(
+        "SELECT o.id, o.shares, coalesce(l.running, 0), l.job_limit, u.consumed, u.hour
+         FROM organizations AS o LEFT JOIN org_loads AS l ON l.org_id = o.id
+         LEFT JOIN usage AS u ON u.org_id = o.id AND u.repo_id = 0 WHERE o.id = $1",
+        "SELECT o.id, o.shares, coalesce(l.running, 0), l.job_limit, u.consumed, u.hour
+         FROM organizations AS o LEFT JOIN org_loads AS l ON l.org_id = o.id
+         LEFT JOIN usage AS u ON u.org_id = o.id AND u.repo_id = 0 WHERE o.id = ANY($1)",
+    );
+    let now = millis(tx.now());
+    let keys: Vec<Vec<Value>> = orgs.iter().map(|org| vec![org.0.into()]).collect();
+    for row in tx.rows_all(sql, &keys).await? {
+        let share = OrgShare {
+            shares: row.get(1)?,
+            consumed: consumed(&row, 4, now)?,
+            running: row.get(2)?,
+            limit: row.get(3)?,
+        };
+        shares.orgs.insert(OrgId(row.get(0)?), share);
+    }
+    let sql = Sql::of(
+        "SELECT r.id, r.shares, r.priorities, u.typical, u.consumed, u.hour FROM repositories AS r
+         LEFT JOIN usage AS u ON u.org_id = r.org_id AND u.repo_id = r.id WHERE r.id = $1",
+        "SELECT r.id, r.shares, r.priorities, u.typical, u.consumed, u.hour FROM repositories AS r
+         LEFT JOIN usage AS u ON u.org_id = r.org_id AND u.repo_id = r.id WHERE r.id = ANY($1)",
+    );
+    let keys: Vec<Vec<Value>> = repos.iter().map(|(_, repo)| vec![repo.0.into()]).collect();
+    for row in tx.rows_all(sql, &keys).await? {
+        let own: Option<String> = row.get(2)?;
+        let share = RepoShare {
+            shares: row.get(1)?,
+            consumed: consumed(&row, 4, now)?,
+            estimate: estimate(row.get(3)?),
+            head_starts: own.and_then(|own| HeadStarts::parse(&own).ok()).unwrap_or_default(),
+        };
+        shares.repos.insert(RepoId(row.get(0)?), share);
+    }
+    add_deltas(tx, &mut shares).await?;
+    Ok(shares)
+}
+
+fn consumed(row: &Row, at: usize, now: i64) -> Result<f64, StoreError> {
+    let (consumed, hour): (Option<f64>, Option<i64>) = (row.get(at)?, row.get(at + 1)?);
+    Ok(consumed.zip(hour).map_or(0.0, |(consumed, hour)| Usage { consumed, hour }.at(now)))
+}
+
+/// What was charged since `usage` was written.
+async fn add_deltas(tx: &mut Tx<'_>, shares: &mut Shares) -> Result<(), StoreError> {
+    let since = millis(tx.now()).saturating_sub(i64::try_from(UNFOLDED.as_millis()).unwrap_or(0));
+    let sql = "SELECT org_id, repo_id, sum(seconds) FROM usage_deltas WHERE at > $1
+               GROUP BY org_id, repo_id";
+    for row in tx.rows(sql, &[since.into()]).await? {
+        let seconds: f64 = row.get(2)?;
+        if let Some(org) = shares.orgs.get_mut(&OrgId(row.get(0)?)) {
+            org.consumed = (org.consumed + seconds).max(0.0);
+        }
+        if let Some(repo) = shares.repos.get_mut(&RepoId(row.get(1)?)) {
+            repo.consumed = (repo.consumed + seconds).max(0.0);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,201 @@
+//! The claim itself.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use kiln_core::id::{JobId, LaneId, OrgId, QueueId, RepoId, RunId};
+use kiln_core::queue::{Asker, Batch, Head, Lane, Next, Pick, Picker, Policy};
+use kiln_core::run;
+
+use super::lanes::{self, Open, Place};
+use super::shares::shares;
+use super::{Asking, Claimed, LEASE, lease};
+use crate::events::{self, EventKind};
+use crate::runs::{JobRow, Used, charge, job_rows, write_jobs};
+use crate::sql::Value;
+use crate::tx::millis;
+use crate::{Signal, StoreError, Tx};
+
+type Chosen = Pick<Place>;
+
+pub(super) async fn claim(
+    tx: &mut Tx<'_>,
+    policy: Policy,
+    asking: &[Asking],
+) -> Result<Vec<Vec<Claimed>>, StoreError> {
+    let mut answers = lease::answered_before(tx, asking).await?;
+    let queues: BTreeSet<QueueId> = asking
+        .iter()
+        .zip(&answers)
+        .filter(|(_, answer)| answer.is_empty())
+        .flat_map(|(asking, _)| asking.queues.iter().copied())
+        .collect();
+    let open = lanes::open_lanes(tx, &queues).await?;
+    if open.is_empty() {
+        return Ok(answers);
+    }
+    let repos = open.iter().map(|open| (open.lane.org, open.lane.repo)).collect();
+    let shares = shares(tx, &repos).await?;
+    let asker = |(asking, answer): (&Asking, &Vec<Claimed>)| Asker {
+        queues: asking.queues.clone(),
+        org: asking.org,
+        want: if answer.is_empty() { asking.want } else { 0 },
+    };
+    let limited: BTreeSet<OrgId> = shares
+        .orgs
+        .iter()
+        .filter(|(_, share)| share.limit.is_some())
+        .map(|(org, _)| *org)
+        .collect();
+    let batch = Batch {
+        now: millis(tx.now()),
+        policy,
+        lanes: open.iter().map(|open| open.lane).collect(),
+        orgs: shares.orgs,
+        repos: shares.repos,
+        askers: asking.iter().zip(&answers).map(asker).collect(),
+    };
+    let picks = choose(tx, Picker::new(batch), &open).await?;
+    let lanes: HashMap<LaneId, Lane> = open.iter().map(|open| (open.lane.id, open.lane)).collect();
+    let picks = lease::within_limits(tx, picks, &lanes, &limited).await?;
+    take(tx, asking, &picks, &lanes, &limited, &mut answers).await?;
+    Ok(answers)
+}
+
+/// Asks the picker until it is done, and brings the heads of lanes that it wants.
+async fn choose(
+    tx: &mut Tx<'_>,
+    mut picker: Picker<Place>,
+    open: &[Open],
+) -> Result<Vec<Chosen>, StoreError> {
+    let floors: HashMap<LaneId, i64> = open.iter().map(|open| (open.lane.id, open.floor)).collect();
+    let mut picks = Vec::new();
+    loop {
+        let wanted = match picker.next() {
+            Next::Pick(pick) => {
+                picks.push(pick);
+                continue;
+            }
+            Next::Done => return Ok(picks),
+            Next::Fetch(wanted) => wanted,
+        };
+        let behind = |lane: &LaneId| match picker.last(*lane) {
+            Some((key, job)) => (*lane, (key, job.0)),
+            None => (*lane, (floors[lane], -1)),
+        };
+        let after: Vec<_> = wanted.iter().map(behind).collect();
+        let piece = picker.piece(wanted.len());
+        let mut found: BTreeMap<LaneId, Vec<Head<Place>>> = BTreeMap::new();
+        for (lane, head) in lanes::heads(tx, &after, piece).await? {
+            found.entry(lane).or_default().push(head);
+        }
+        for lane in wanted {
+            let heads = found.remove(&lane).unwrap_or_default();
+            let exhausted = heads.len() < piece;
+            picker.heads(lane, heads, exhausted);
+        }
+    }
+}
+
+/// Keeps what was chosen.
+async fn take(
+    tx: &mut Tx<'_>,
+    asking: &[Asking],
+    picks: &[Chosen],
+    lanes: &HashMap<LaneId, Lane>,
+    limited: &BTreeSet<OrgId>,
+    answers: &mut [Vec<Claimed>],
+) -> Result<(), StoreError> {
+    let places: Vec<_> =
+        picks.iter().map(|pick| (pick.lane, pick.head.key, pick.head.job)).collect();
+    lanes::remove(tx, &places).await?;
+    let keys: Vec<(RunId, u32, u32)> = picks
+        .iter()
+        .map(|pick| (pick.head.job.run(), pick.head.payload.attempt, pick.head.payload.number))
+        .collect();
+    let mut rows: HashMap<JobId, JobRow> =
+        job_rows(tx, &keys).await?.into_iter().map(|row| (row.id(), row)).collect();
+    let mut taken = Vec::with_capacity(picks.len());
+    let mut changed = Vec::with_capacity(picks.len());
+    for pick in picks {
+        let runner = asking[pick.asker].runner;
+        let Some(mut row) = rows.remove(&pick.head.job) else { continue };
+        // A place in the queue whose job is not queued is a leftover: it has gone, and nothing else.
+        if run::claim(&mut row.leg, runner.0.unsigned_abs(), tx.now()).is_err() {
+            continue;
+        }
+        let lane = lanes[&pick.lane];
+        let claimed = Claimed {
+            job: pick.head.job,
+            run: pick.head.job.run(),
+            attempt: pick.head.payload.attempt,
+            number: pick.head.payload.number,
+            claim: row.leg.attempt,
+            org: lane.org,
+            repo: lane.repo,
+            name: row.name().to_owned(),
+            expires: tx.now() + LEASE,
+        };
+        changed.push(row);
+        taken.push((pick, claimed));
+    }
+    write_jobs(tx, &changed).await?;
+    lease::make(tx, asking, &taken, limited).await?;
+    record(tx, asking, &taken).await?;
+    for (pick, claimed) in taken {
+        answers[pick.asker].push(claimed);
+    }
+    Ok(())
+}
+
+/// The event, and the charge in advance.
+async fn record(
+    tx: &mut Tx<'_>,
+    asking: &[Asking],
+    taken: &[(&Chosen, Claimed)],
+) -> Result<(), StoreError> {
+    let mut charged: BTreeMap<(OrgId, RepoId), Used> = BTreeMap::new();
+    let mut heard = Vec::with_capacity(taken.len());
+    for (pick, claimed) in taken {
+        charged.entry((claimed.org, claimed.repo)).or_default().seconds += pick.estimate;
+        let runner = asking[pick.asker].runner;
+        heard.push(events::Event {
+            org: claimed.org,
+            repo: claimed.repo,
+            run: claimed.run,
+            attempt: claimed.attempt,
+            job: Some(claimed.job),
+            kind: EventKind::JobClaimed { runner, claim: claimed.claim },
+        });
+        tx.signal(Signal::Run(claimed.run));
+    }
+    charge(tx, &charged).await?;
+    events::append(tx, &heard).await
+}
+
+/// Rows of parameters for the leases of these claims.
+pub(super) fn lease_rows(
+    asking: &[Asking],
+    taken: &[(&Chosen, Claimed)],
+    limited: &BTreeSet<OrgId>,
+    now: i64,
+) -> Vec<Vec<Value>> {
+    let row = |(pick, claimed): &(&Chosen, Claimed)| {
+        let asking = &asking[pick.asker];
+        vec![
+            claimed.job.0.into(),
+            claimed.run.0.into(),
+            claimed.attempt.into(),
+            claimed.number.into(),
+            claimed.claim.into(),
+            asking.runner.0.into(),
+            (&asking.nonce).into(),
+            now.into(),
+            millis(claimed.expires).into(),
+            limited.contains(&claimed.org).into(),
+            claimed.org.0.into(),
+            claimed.repo.0.into(),
+            pick.estimate.into(),
+        ]
+    };
+    taken.iter().map(row).collect()
+}
