@@ -7,6 +7,7 @@
 pub mod claims;
 mod error;
 pub mod events;
+mod gather;
 mod migrate;
 pub mod outbox;
 mod partitions;
@@ -17,11 +18,14 @@ mod sql;
 mod sqlite;
 mod store;
 mod table;
+mod traffic;
 mod tx;
 
 pub use error::{Refusal, StoreError};
+pub use gather::{Answers, Gather};
 pub use migrate::Status;
 pub use signal::{Signal, Subscription};
 pub use sql::{FromValue, Row, Sql, Value};
 pub use store::{Options, Store};
+pub use traffic::Traffic;
 pub use tx::Tx;

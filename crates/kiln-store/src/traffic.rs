@@ -1,0 +1,67 @@
+//! What many runners say at once, in few transactions.
+
+use kiln_core::queue::Policy;
+
+use crate::claims::{self, Asking, Beat, Claimed, Pulse};
+use crate::runs::{Answer, Happened, Runs};
+use crate::{Gather, Store, StoreError, Tx};
+
+/// How many words share a transaction at most, so that nobody's answer waits for long.
+const MOST: usize = 256;
+/// How many transactions of a kind are under way at once. Claims go one after the other: two at a time
+/// would only pass over each other's jobs.
+const ABREAST: usize = 2;
+
+/// The busy ways into the store. Clones share them.
+#[derive(Debug, Clone)]
+pub struct Traffic {
+    news: Gather<Happened, Answer>,
+    claims: Gather<Asking, Vec<Claimed>>,
+    beats: Gather<Beat, Pulse>,
+}
+
+impl Traffic {
+    /// Must be called where tokio runs.
+    pub fn new(runs: &Runs, policy: Policy) -> Self {
+        let (of_news, store) = (runs.clone(), runs.store().clone());
+        let news = Gather::new(MOST, ABREAST, move |happened| {
+            let runs = of_news.clone();
+            Box::pin(async move { runs.happened(happened).await })
+        });
+        let of_claims = store.clone();
+        let claims = Gather::new(MOST, 1, move |asking| {
+            let store = of_claims.clone();
+            Box::pin(async move { claim(&store, policy, asking).await })
+        });
+        let beats = Gather::new(MOST, 1, move |beats: Vec<Beat>| {
+            let store = store.clone();
+            let work = async move |tx: &mut Tx<'_>| claims::heartbeat(tx, &beats).await;
+            Box::pin(async move { store.write(work).await })
+        });
+        Self { news, claims, beats }
+    }
+
+    /// Tells a run or a job what happened.
+    pub async fn happened(&self, happened: Happened) -> Result<Answer, StoreError> {
+        self.news.ask(happened).await
+    }
+
+    /// Jobs for a runner.
+    pub async fn claim(&self, asking: Asking) -> Result<Vec<Claimed>, StoreError> {
+        self.claims.ask(asking).await
+    }
+
+    /// A runner is alive and has these jobs.
+    pub async fn beat(&self, beat: Beat) -> Result<Pulse, StoreError> {
+        self.beats.ask(beat).await
+    }
+}
+
+async fn claim(
+    store: &Store,
+    policy: Policy,
+    asking: Vec<Asking>,
+) -> Result<Vec<Vec<Claimed>>, StoreError> {
+    let work = async move |tx: &mut Tx<'_>| claims::claim(tx, policy, &asking).await;
+    store.write(work).await
+}
