@@ -6,6 +6,7 @@
 
 mod error;
 pub mod events;
+mod leader;
 mod migrate;
 pub mod outbox;
 mod partitions;
@@ -17,6 +18,7 @@ mod store;
 mod tx;
 
 pub use error::{Refusal, StoreError};
+pub use leader::Leadership;
 pub use migrate::Status;
 pub use signal::{Signal, Subscription};
 pub use sql::{FromValue, Row, Sql, Value};

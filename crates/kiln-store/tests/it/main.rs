@@ -21,4 +21,7 @@ macro_rules! on_both {
     };
 }
 mod events;
+mod leadership;
+mod outbox;
+mod signals;
 mod transactions;
