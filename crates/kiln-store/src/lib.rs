@@ -11,6 +11,7 @@ mod migrate;
 pub mod outbox;
 mod partitions;
 mod postgres;
+pub mod retention;
 mod signal;
 mod sql;
 mod sqlite;

@@ -23,5 +23,6 @@ macro_rules! on_both {
 mod events;
 mod leadership;
 mod outbox;
+mod retention;
 mod signals;
 mod transactions;
