@@ -222,6 +222,7 @@ CREATE INDEX runs_by_repo ON runs (repo_id, id);
 CREATE INDEX runs_by_org ON runs (org_id, id);
 CREATE INDEX runs_by_workflow ON runs (workflow_id, run_number);
 CREATE INDEX runs_by_head ON runs (repo_id, head_sha);
+CREATE INDEX runs_by_end ON runs (ended_at) WHERE conclusion IS NOT NULL;
 CREATE INDEX runs_open ON runs (repo_id, id) WHERE conclusion IS NULL;
 
 -- The row whose lock protects all rows of a run.

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use kiln_core::time::Timestamp;
+use tokio_postgres::Config;
 
+use crate::leader::Leadership;
 use crate::postgres::Postgres;
 use crate::signal::{Hub, Subscription};
 use crate::sqlite::Sqlite;
@@ -66,6 +68,14 @@ impl Store {
             postgres.listener.start();
         }
         self.hub.subscribe()
+    }
+
+    /// Stands for a duty that only one server may have at a time. Must be called on a runtime.
+    pub fn leadership(&self, duty: &'static str) -> Leadership {
+        match &self.arm {
+            Arm::Sqlite(_) => Leadership::alone(),
+            Arm::Postgres(postgres) => Leadership::run_for(Config::clone(&postgres.config), duty),
+        }
     }
 
     /// Looks at one consistent state. Never waits for those who write.

@@ -24,7 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How long to wait before the next attempt to connect, at first and at most.
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
-/// Keeps the connection up as long as the store is open.
+/// Keeps the connection up as long as the store is open. What was not told by then stays untold: the
+/// others look after a while.
 #[derive(Debug)]
 pub(crate) struct Listener {
     config: Config,
@@ -33,7 +34,8 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    pub(super) fn new(config: Config, hub: Arc<Hub>) -> Self {
+    pub(super) fn new(mut config: Config, hub: Arc<Hub>) -> Self {
+        config.application_name("kiln hints");
         Self { config, hub, task: OnceLock::new() }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
-use tokio_postgres::NoTls;
+use tokio_postgres::{Config, NoTls};
 
 use crate::signal::{Hub, Origin, Signals};
 use crate::{StoreError, Tx};
@@ -23,6 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone)]
 pub(crate) struct Postgres {
     pool: Pool,
+    pub(crate) config: Arc<Config>,
     hub: Arc<Hub>,
     pub(crate) listener: Arc<Listener>,
 }
@@ -46,11 +47,11 @@ impl Mode {
 
 impl Postgres {
     pub(crate) fn open(url: &str, connections: usize, hub: Arc<Hub>) -> Result<Self, StoreError> {
-        let config: tokio_postgres::Config =
+        let config: Config =
             url.parse().map_err(|error| StoreError::Database(format!("the address: {error}")))?;
         let listener = Arc::new(Listener::new(config.clone(), Arc::clone(&hub)));
         let manager = Manager::from_config(
-            config,
+            config.clone(),
             NoTls,
             ManagerConfig { recycling_method: RecyclingMethod::Fast },
         );
@@ -61,7 +62,7 @@ impl Postgres {
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(|error| StoreError::Database(error.to_string()))?;
-        Ok(Self { pool, hub, listener })
+        Ok(Self { pool, config: Arc::new(config), hub, listener })
     }
 
     pub(crate) async fn write<T, F>(&self, work: F) -> Result<T, StoreError>

@@ -21,5 +21,9 @@ macro_rules! on_both {
     };
 }
 mod events;
+mod leadership;
+mod outbox;
+mod retention;
 mod runs;
+mod signals;
 mod transactions;

@@ -1,0 +1,202 @@
+//! What has grown old goes, piece by piece: each piece is a transaction of its own and small enough that
+//! nobody waits for it.
+
+use std::time::Duration;
+
+use kiln_core::time::Timestamp;
+
+use crate::partitions;
+use crate::tx::millis;
+use crate::{Row, Sql, Store, StoreError, Tx, Value};
+
+/// How long a document stays that nobody refers to. Whoever refers to an old one again renews its
+/// `created_at` in the same transaction, and so keeps it.
+pub const GRACE: Duration = Duration::from_hours(24);
+
+/// What can grow old.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    Audit,
+    WebhookDeliveries,
+    TriggerKeys,
+    /// Events, also of runs that stay.
+    Events,
+    /// Charges that were never added up; after a day they weigh next to nothing.
+    UsageDeltas,
+    /// Runs that ended before, with all that belongs to them. A run stays as long as it has artifacts,
+    /// which have a lifetime of their own.
+    Runs,
+    /// Plans and contexts that no run refers to.
+    Documents,
+}
+
+/// Deletes at most `limit` rows that are older than `before`, and says how many. To be repeated until
+/// there are none.
+pub async fn prune(
+    store: &Store,
+    what: What,
+    before: Timestamp,
+    limit: u32,
+) -> Result<u64, StoreError> {
+    let sql = match what {
+        What::Audit => AUDIT,
+        What::WebhookDeliveries => WEBHOOK_DELIVERIES,
+        What::TriggerKeys => TRIGGER_KEYS,
+        What::UsageDeltas => USAGE_DELTAS,
+        What::Events => {
+            let piece = async move |tx: &mut Tx<'_>| events(tx, before, limit).await;
+            return store.write(piece).await;
+        }
+        What::Runs => {
+            let piece = async move |tx: &mut Tx<'_>| runs(tx, before, limit).await;
+            return store.write(piece).await;
+        }
+        What::Documents => return documents(store, before, limit).await,
+    };
+    let sql = Sql::from(sql);
+    let values = [millis(before).into(), limit.into()];
+    store.write(async move |tx: &mut Tx<'_>| tx.execute(sql, &values).await).await
+}
+
+/// Makes room for the runs to come. To be called every few minutes, long before a million runs pass.
+pub async fn make_room(store: &Store) -> Result<(), StoreError> {
+    store.write(async |tx: &mut Tx<'_>| partitions::ensure(tx).await).await
+}
+
+/// Drops the partitions of which every run ended before and can go: a thousand times cheaper than
+/// [`prune`], and the space is free at once. Says how many went; SQLite has none.
+pub async fn drop_partitions(store: &Store, before: Timestamp) -> Result<u64, StoreError> {
+    let mut dropped = 0;
+    for part in store.read(async |tx: &mut Tx<'_>| partitions::old(tx).await).await? {
+        dropped += u64::from(partitions::drop_expired(store, part, before).await?);
+    }
+    Ok(dropped)
+}
+
+// Where there is no index by time, ids stand in for it: both grow together. The time is asked once more
+// outside, where PostgreSQL looks again if a row has changed meanwhile.
+
+const AUDIT: &str = "DELETE FROM audit WHERE at < $1
+    AND id IN (SELECT id FROM audit ORDER BY id LIMIT $2)";
+
+const WEBHOOK_DELIVERIES: &str = "DELETE FROM webhook_deliveries WHERE received_at < $1
+    AND id IN (SELECT id FROM webhook_deliveries WHERE received_at < $1 ORDER BY received_at LIMIT $2)";
+
+const TRIGGER_KEYS: &str = "DELETE FROM trigger_keys WHERE at < $1
+    AND key IN (SELECT key FROM trigger_keys WHERE at < $1 ORDER BY at LIMIT $2)";
+
+const USAGE_DELTAS: &str = "DELETE FROM usage_deltas WHERE at < $1
+    AND id IN (SELECT id FROM usage_deltas WHERE at < $1 ORDER BY at LIMIT $2)";
+
+async fn events(tx: &mut Tx<'_>, before: Timestamp, limit: u32) -> Result<u64, StoreError> {
+    let before = millis(before);
+    let oldest = "SELECT txid, id, at FROM events ORDER BY txid, id LIMIT $1";
+    let rows = tx.rows(oldest, &[limit.into()]).await?;
+    let mut last = None;
+    for row in &rows {
+        if row.get::<i64>(2)? < before {
+            last = Some((row.get::<i64>(0)?, row.get::<i64>(1)?));
+        }
+    }
+    let Some((txid, id)) = last else { return Ok(0) };
+    let sql = "DELETE FROM events WHERE (txid, id) <= ($1, $2) AND at < $3";
+    tx.execute(sql, &[txid.into(), id.into(), before.into()]).await
+}
+
+/// A statement that deletes some rows of these runs. Not by `ctid` on PostgreSQL: it is not unique
+/// across partitions.
+macro_rules! some_of {
+    ($table:literal, $key:literal) => {
+        Sql::of(
+            concat!(
+                "DELETE FROM ",
+                $table,
+                " WHERE rowid IN (SELECT rowid FROM ",
+                $table,
+                " WHERE run_id IN (SELECT value FROM json_each($1)) LIMIT $2)"
+            ),
+            concat!(
+                "DELETE FROM ",
+                $table,
+                " WHERE (run_id, ",
+                $key,
+                ") IN (SELECT run_id, ",
+                $key,
+                " FROM ",
+                $table,
+                " WHERE run_id = ANY($1) ORDER BY run_id, ",
+                $key,
+                " LIMIT $2)"
+            ),
+        )
+    };
+}
+
+/// What belongs to a run, in the order in which it goes. Attempts are first: without one, a run that is
+/// half gone cannot be run again.
+const CHILDREN: [Sql; 8] = [
+    some_of!("run_attempts", "attempt"),
+    some_of!("timers", "attempt, number"),
+    some_of!("steps", "attempt, job, claim, number"),
+    some_of!("job_claims", "attempt, number, claim"),
+    some_of!("events", "txid, id"),
+    some_of!("jobs", "attempt, number"),
+    some_of!("run_nodes", "attempt, number"),
+    some_of!("run_scopes", "attempt, number"),
+];
+
+/// Rows of expired runs, the runs themselves last: a piece that ends in the middle is continued by the
+/// next, which finds the run again.
+async fn runs(tx: &mut Tx<'_>, before: Timestamp, limit: u32) -> Result<u64, StoreError> {
+    let expired = Sql::of(
+        "SELECT id FROM runs WHERE conclusion IS NOT NULL AND ended_at < $1
+         AND NOT EXISTS (SELECT 1 FROM artifacts WHERE artifacts.run_id = runs.id)
+         ORDER BY ended_at LIMIT $2",
+        "SELECT id FROM runs WHERE conclusion IS NOT NULL AND ended_at < $1
+         AND NOT EXISTS (SELECT 1 FROM artifacts WHERE artifacts.run_id = runs.id)
+         ORDER BY ended_at LIMIT $2 FOR UPDATE SKIP LOCKED",
+    );
+    let rows = tx.rows(expired, &[millis(before).into(), limit.into()]).await?;
+    let ids = rows.iter().map(|row| row.get::<i64>(0)).collect::<Result<Vec<_>, _>>()?;
+    if ids.is_empty() {
+        return Ok(0);
+    }
+    let ids: Value = ids.into_iter().collect();
+    let limit = u64::from(limit);
+    let mut deleted = 0;
+    for child in CHILDREN {
+        let left = i64::try_from(limit - deleted).unwrap_or(i64::MAX);
+        deleted += tx.execute(child, &[ids.clone(), left.into()]).await?;
+        if deleted >= limit {
+            return Ok(deleted);
+        }
+    }
+    let themselves = Sql::of(
+        "DELETE FROM runs WHERE id IN (SELECT value FROM json_each($1))",
+        "DELETE FROM runs WHERE id = ANY($1)",
+    );
+    Ok(deleted + tx.execute(themselves, &[ids]).await?)
+}
+
+/// The search reads a lot, so it does not hold up those who write; what it finds is looked at again when
+/// it is deleted.
+async fn documents(store: &Store, before: Timestamp, limit: u32) -> Result<u64, StoreError> {
+    let search = async move |tx: &mut Tx<'_>| {
+        let grace = u64::try_from(GRACE.as_millis()).unwrap_or(u64::MAX);
+        let before = millis(before.min(Timestamp(tx.now().0.saturating_sub(grace))));
+        let sql = "SELECT hash FROM documents WHERE created_at < $1
+             AND NOT EXISTS (SELECT 1 FROM run_attempts WHERE plan = hash)
+             AND NOT EXISTS (SELECT 1 FROM run_attempts WHERE context = hash)
+             LIMIT $2";
+        let rows = tx.rows(sql, &[before.into(), limit.into()]).await?;
+        let old = |row: &Row| Ok(vec![row.get::<Vec<u8>>(0)?.into(), before.into()]);
+        rows.iter().map(old).collect::<Result<Vec<Vec<Value>>, StoreError>>()
+    };
+    let found = store.read(search).await?;
+    let delete = Sql::of(
+        "DELETE FROM documents WHERE hash = $1 AND created_at < $2",
+        "DELETE FROM documents USING unnest($1::bytea[], $2::bigint[]) AS old (hash, before)
+         WHERE documents.hash = old.hash AND documents.created_at < old.before",
+    );
+    store.write(async move |tx: &mut Tx<'_>| tx.execute_all(delete, &found).await).await
+}

@@ -1,0 +1,328 @@
+//! Retention: what is old goes with all that belongs to it, and nothing else goes.
+
+use std::time::Duration;
+
+use kiln_core::time::Timestamp;
+use kiln_store::retention::{self, What};
+use kiln_store::{Sql, Store, StoreError, Tx, Value};
+use kiln_testkit::database::Database;
+
+/// What belongs to a run, with the columns that must have a value, and those that are its key.
+const CHILDREN: [&str; 8] = [
+    "INSERT INTO run_attempts (run_id, attempt, org_id, repo_id, plan, context, actor, trust, class, \
+     state, created_at) SELECT $1, 1, 1, 1, plan, plan, 'a', 'b', 'normal', 'done', 0 FROM \
+     (SELECT hash AS plan FROM documents LIMIT 1) AS one",
+    "INSERT INTO timers (run_id, attempt, number, at) VALUES ($1, 1, 0, 0)",
+    "INSERT INTO steps (run_id, attempt, job, claim, number, name, status) VALUES ($1, 1, 0, 1, 0, 'a', 'b')",
+    "INSERT INTO job_claims (run_id, attempt, number, claim, runner_id, outcome, ended_at) \
+     VALUES ($1, 1, 0, 1, 1, 'lost', 0)",
+    "INSERT INTO events (run_id, org_id, repo_id, attempt, kind, at) VALUES ($1, 1, 1, 1, 'run_created', 500)",
+    "INSERT INTO jobs (run_id, attempt, number, id, node, leg_index, origin_attempt, name, state, claim, \
+     retries, losses, cancelling, tolerated) VALUES ($1, 1, 0, 1, 0, 0, 1, 'a', 'b', 0, 0, 0, 0, 0)",
+    "INSERT INTO run_nodes (run_id, attempt, number, scope, job, origin_attempt, state, needs_remaining, \
+     above_failed, above_cancelled, above_skipped, leg_count, open_legs, succeeded, failed, cancelled, \
+     timed_out, skipped, fail_fast, tripped) VALUES ($1, 1, 0, 0, 0, 1, 'done', 0, 0, 0, 0, 1, 0, 1, 0, \
+     0, 0, 0, 0, 0)",
+    "INSERT INTO run_scopes (run_id, attempt, number, workflow, inputs, first_node, open, succeeded, \
+     failed, cancelled, timed_out, skipped, stopped) VALUES ($1, 1, 0, 0, '{}', 0, 0, 1, 0, 0, 0, 0, 0)",
+];
+
+const COUNTS: [&str; 8] = [
+    "SELECT count(*) FROM runs",
+    "SELECT count(*) FROM run_attempts",
+    "SELECT count(*) FROM timers",
+    "SELECT count(*) FROM steps",
+    "SELECT count(*) FROM job_claims",
+    "SELECT count(*) FROM events",
+    "SELECT count(*) FROM jobs",
+    "SELECT count(*) FROM run_nodes",
+];
+
+async fn execute(store: &Store, sql: &'static str, values: &[Value]) -> u64 {
+    let (sql, values) = (Sql::from(sql), values.to_vec());
+    store.write(async move |tx: &mut Tx<'_>| tx.execute(sql, &values).await).await.unwrap()
+}
+
+async fn numbers(store: &Store, sql: &'static str) -> Vec<i64> {
+    let sql = Sql::from(sql);
+    let question = async move |tx: &mut Tx<'_>| {
+        let rows = tx.rows(sql, &[]).await?;
+        rows.iter().map(|row| row.get::<i64>(0)).collect::<Result<Vec<_>, StoreError>>()
+    };
+    store.read(question).await.unwrap()
+}
+
+/// A run with one of everything; without an end it is still open.
+async fn add_run(store: &Store, id: i64, ended: Option<i64>) {
+    const RUN: &str = "INSERT INTO runs (id, org_id, repo_id, workflow_id, run_number, event, actor, trust, ref, \
+        head_sha, title, status, conclusion, created_at, ended_at) \
+        VALUES ($1, 1, 1, 1, 1, 'push', 'a', 'b', 'c', 'd', 'e', 'f', $2, 0, $3)";
+    let conclusion = ended.map(|_| "success".to_owned());
+    let work = async move |tx: &mut Tx<'_>| {
+        tx.execute(RUN, &[id.into(), conclusion.clone().into(), ended.into()]).await?;
+        for child in CHILDREN {
+            tx.execute(child, &[id.into()]).await?;
+        }
+        Ok(())
+    };
+    store.write(work).await.unwrap();
+}
+
+async fn add_document(store: &Store, hash: u8, created_at: i64) {
+    let sql = "INSERT INTO documents (hash, body, created_at) VALUES ($1, '{}', $2)";
+    execute(store, sql, &[vec![hash; 32].into(), created_at.into()]).await;
+}
+
+async fn prepared(store: &Store) {
+    store.migrate().await.unwrap();
+    add_document(store, 1, 0).await;
+}
+
+async fn prune(store: &Store, what: What, before: u64, limit: u32) -> u64 {
+    retention::prune(store, what, Timestamp(before), limit).await.unwrap()
+}
+
+async fn a_run_goes_with_all_that_belongs_to_it(store: Store) {
+    prepared(&store).await;
+    for (id, ended) in [(1, Some(100)), (2, Some(900)), (3, None), (4, Some(200)), (5, Some(300))] {
+        add_run(&store, id, ended).await;
+    }
+    let artifact = "INSERT INTO artifacts (org_id, repo_id, run_id, attempt, name, size, content_type, \
+        trust, created_at) VALUES (1, 1, 5, 1, 'a', 1, 'b', 'c', 0)";
+    execute(&store, artifact, &[]).await;
+    assert_eq!(prune(&store, What::Runs, 500, 100).await, 2 * 9);
+    assert_eq!(prune(&store, What::Runs, 500, 100).await, 0);
+    assert_eq!(numbers(&store, "SELECT id FROM runs ORDER BY id").await, [2, 3, 5]);
+    for count in COUNTS {
+        assert_eq!(numbers(&store, count).await, [3], "{count}");
+    }
+    execute(&store, "DELETE FROM artifacts", &[]).await;
+    assert_eq!(prune(&store, What::Runs, 500, 100).await, 9, "its artifacts were all that kept it");
+}
+on_both!(a_run_goes_with_all_that_belongs_to_it);
+
+async fn a_big_run_goes_in_small_pieces(store: Store) {
+    prepared(&store).await;
+    for id in 1..=3 {
+        add_run(&store, id, Some(100)).await;
+    }
+    let mut deleted = Vec::new();
+    loop {
+        match prune(&store, What::Runs, 500, 5).await {
+            0 => break,
+            count => deleted.push(count),
+        }
+        let attempts = numbers(&store, "SELECT count(*) FROM run_attempts").await[0];
+        assert_eq!(attempts, 0, "nobody can run again what is half gone");
+    }
+    assert_eq!(deleted.iter().sum::<u64>(), 27);
+    // The runs themselves come on top of the last piece.
+    assert!(deleted.iter().all(|count| *count <= 5 + 3), "{deleted:?}");
+    for count in COUNTS {
+        assert_eq!(numbers(&store, count).await, [0], "{count}");
+    }
+}
+on_both!(a_big_run_goes_in_small_pieces);
+
+async fn old_rows_go_and_new_ones_stay(store: Store) {
+    store.migrate().await.unwrap();
+    let tables = [
+        (
+            What::Audit,
+            "INSERT INTO audit (at, actor_kind, actor, action, subject_kind) VALUES ($1, 'a', 'b', 'c', 'd')",
+            "SELECT at FROM audit",
+        ),
+        (
+            What::WebhookDeliveries,
+            "INSERT INTO webhook_deliveries (received_at, delivery, forge, event, payload, status) \
+             SELECT at, 'delivery' || at, 'a', 'b', hash, 'c' FROM documents, \
+             (SELECT CAST($1 AS BIGINT) AS at) AS one",
+            "SELECT received_at FROM webhook_deliveries",
+        ),
+        (
+            What::TriggerKeys,
+            "INSERT INTO trigger_keys (at, key, run_id) SELECT at, 'key' || at, 1 FROM \
+             (SELECT CAST($1 AS BIGINT) AS at) AS one",
+            "SELECT at FROM trigger_keys",
+        ),
+        (
+            What::UsageDeltas,
+            "INSERT INTO usage_deltas (at, org_id, repo_id, seconds, ended, took) VALUES ($1, 1, 1, 1, 1, 1)",
+            "SELECT at FROM usage_deltas",
+        ),
+        (
+            What::Events,
+            "INSERT INTO events (at, run_id, org_id, repo_id, attempt, kind) VALUES ($1, 1, 1, 1, 1, 'run_created')",
+            "SELECT at FROM events",
+        ),
+    ];
+    add_document(&store, 1, 0).await;
+    for (what, insert, ages) in tables {
+        for at in [100, 200, 300, 400, 500] {
+            execute(&store, insert, &[at.into()]).await;
+        }
+        assert_eq!(prune(&store, what, 50, 10).await, 0, "{what:?}");
+        assert_eq!(prune(&store, what, 400, 2).await, 2, "{what:?}");
+        assert_eq!(prune(&store, what, 400, 2).await, 1, "{what:?}");
+        assert_eq!(prune(&store, what, 400, 2).await, 0, "{what:?}");
+        assert_eq!(numbers(&store, ages).await, [400, 500], "{what:?}");
+    }
+}
+on_both!(old_rows_go_and_new_ones_stay);
+
+/// A document stays while a run refers to it, and for a day in any case.
+async fn a_document_goes_a_day_after_nobody_needs_it(store: Store) {
+    prepared(&store).await;
+    add_run(&store, 1, Some(100)).await;
+    let now = store.read(async |tx: &mut Tx<'_>| Ok(tx.now())).await.unwrap();
+    let hours = |hours: u64| i64::try_from(now.0 - hours * 3_600_000).unwrap();
+    add_document(&store, 2, hours(25)).await;
+    add_document(&store, 3, hours(23)).await;
+    assert_eq!(prune(&store, What::Documents, now.0, 10).await, 1);
+    assert_eq!(
+        numbers(&store, "SELECT created_at FROM documents ORDER BY 1").await,
+        [0, hours(23)]
+    );
+    prune(&store, What::Runs, 500, 100).await;
+    assert_eq!(prune(&store, What::Documents, now.0, 10).await, 1);
+    assert_eq!(numbers(&store, "SELECT created_at FROM documents").await, [hours(23)]);
+}
+on_both!(a_document_goes_a_day_after_nobody_needs_it);
+
+/// Those who write while rows are pruned lose nothing.
+async fn what_comes_meanwhile_survives(store: Store) {
+    prepared(&store).await;
+    let writer = {
+        let store = store.clone();
+        tokio::spawn(async move {
+            for id in 0..60 {
+                add_run(&store, 2 * id + 1, Some(100)).await;
+                add_run(&store, 2 * id + 2, Some(900)).await;
+            }
+        })
+    };
+    let pruner = {
+        let store = store.clone();
+        tokio::spawn(async move {
+            while !writer.is_finished() {
+                prune(&store, What::Runs, 500, 10).await;
+                prune(&store, What::Events, 400, 10).await;
+                prune(&store, What::Audit, 400, 10).await;
+                prune(&store, What::Documents, 0, 10).await;
+                retention::drop_partitions(&store, Timestamp(500)).await.unwrap();
+            }
+        })
+    };
+    pruner.await.unwrap();
+    while prune(&store, What::Runs, 500, 50).await > 0 {}
+    let kept = (1..=60).map(|id| 2 * id).collect::<Vec<i64>>();
+    assert_eq!(numbers(&store, "SELECT id FROM runs ORDER BY id").await, kept);
+    for sql in [
+        "SELECT run_id FROM jobs ORDER BY 1",
+        "SELECT run_id FROM events ORDER BY 1",
+        "SELECT run_id FROM run_attempts ORDER BY 1",
+    ] {
+        assert_eq!(numbers(&store, sql).await, kept, "{sql}");
+    }
+}
+on_both!(what_comes_meanwhile_survives);
+
+async fn sequence(store: &Store, value: i64) {
+    let sql =
+        "INSERT INTO trigger_keys SELECT 'x', setval('run_ids', $1), 0 ON CONFLICT DO NOTHING";
+    execute(store, sql, &[value.into()]).await;
+}
+
+async fn partitions(store: &Store) -> Vec<i64> {
+    let sql = "SELECT substr(relname, 6)::bigint FROM pg_inherits \
+        JOIN pg_class ON pg_class.oid = inhrelid WHERE inhparent = 'jobs'::regclass ORDER BY 1";
+    numbers(store, sql).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_partition_goes_when_no_run_in_it_is_kept() {
+    let database = Database::postgres().await;
+    let store = database.open();
+    prepared(&store).await;
+    assert_eq!(partitions(&store).await, [0, 1, 2]);
+    sequence(&store, 2_500_000).await;
+    retention::make_room(&store).await.unwrap();
+    assert_eq!(
+        partitions(&store).await,
+        [0, 1, 2, 3, 4],
+        "the next ones are there before their runs"
+    );
+    for (id, ended) in
+        [(5, Some(100)), (1_000_000, Some(100)), (1_999_999, None), (2_000_000, Some(100))]
+    {
+        add_run(&store, id, ended).await;
+    }
+    let drop = async || retention::drop_partitions(&store, Timestamp(500)).await.unwrap();
+    assert_eq!(drop().await, 1);
+    assert_eq!(partitions(&store).await, [1, 2, 3, 4]);
+    assert_eq!(drop().await, 0, "an open run keeps its partition; the current one stays anyway");
+    let runs = numbers(&store, "SELECT id FROM runs ORDER BY id").await;
+    assert_eq!(runs, [1_000_000, 1_999_999, 2_000_000]);
+    execute(
+        &store,
+        "UPDATE runs SET conclusion = 'success', ended_at = 200 WHERE id = 1999999",
+        &[],
+    )
+    .await;
+    assert_eq!(drop().await, 1);
+    for count in COUNTS {
+        let rest = if count.ends_with("timers") { 4 } else { 1 };
+        assert_eq!(numbers(&store, count).await, [rest], "{count}");
+    }
+    retention::make_room(&store).await.unwrap();
+    assert_eq!(partitions(&store).await, [2, 3, 4]);
+    add_run(&store, 2_000_001, None).await;
+}
+
+/// A transaction that is still at work in an old partition is waited for, or the partition stays.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_partition_in_use_stays() {
+    let database = Database::postgres().await;
+    let store = database.open();
+    prepared(&store).await;
+    sequence(&store, 1_500_000).await;
+    add_run(&store, 5, Some(100)).await;
+    let (wrote, has_written) = tokio::sync::oneshot::channel();
+    let (go, wait) = tokio::sync::oneshot::channel();
+    let once = std::sync::Mutex::new(Some((wrote, wait)));
+    let again = tokio::spawn({
+        let store = store.clone();
+        async move {
+            let work = async move |tx: &mut Tx<'_>| {
+                tx.execute("UPDATE runs SET conclusion = NULL WHERE id = 5", &[]).await?;
+                let (wrote, wait) = once.lock().unwrap().take().unwrap();
+                wrote.send(()).unwrap();
+                let _ = wait.await;
+                Ok(())
+            };
+            store.write(work).await.unwrap();
+        }
+    });
+    has_written.await.unwrap();
+    let dropping = retention::drop_partitions(&store, Timestamp(500));
+    let release = async {
+        tokio::time::timeout(Duration::from_millis(500), std::future::pending::<()>())
+            .await
+            .unwrap_err();
+        go.send(()).unwrap();
+    };
+    let (dropped, ()) = tokio::join!(dropping, release);
+    again.await.unwrap();
+    assert_eq!(dropped.unwrap(), 0);
+    assert_eq!(numbers(&store, "SELECT count(*) FROM run_attempts").await, [1]);
+    assert_eq!(partitions(&store).await[0], 0);
+}
+
+#[tokio::test]
+async fn the_embedded_database_has_no_partitions() {
+    let database = Database::sqlite();
+    let store = database.open();
+    prepared(&store).await;
+    retention::make_room(&store).await.unwrap();
+    assert_eq!(retention::drop_partitions(&store, Timestamp(500)).await.unwrap(), 0);
+}
