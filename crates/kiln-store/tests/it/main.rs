@@ -20,4 +20,6 @@ macro_rules! on_both {
         }
     };
 }
+mod isolation;
 mod transactions;
+mod world;
