@@ -58,6 +58,16 @@ pub(crate) async fn record(tx: &mut Tx<'_>, actor: &Actor, deed: Deed) -> Result
     Ok(())
 }
 
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, org_id, at, actor_kind, actor, action, subject_kind, subject_id, detail, \
+             address FROM audit ",
+            $rest
+        )
+    };
+}
+
 /// What was done in an organization, the newest first.
 pub async fn list(
     tx: &mut Tx<'_>,
@@ -66,13 +76,20 @@ pub async fn list(
     page: Page,
 ) -> Result<Vec<Entry>, StoreError> {
     scope.admits(org)?;
-    let rows = tx
-        .rows(
-            "SELECT id, org_id, at, actor_kind, actor, action, subject_kind, subject_id, detail, \
-             address FROM audit WHERE org_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3",
-            &[org.into(), page.falling(), page.limit()],
-        )
-        .await?;
+    let sql = select!("WHERE org_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3");
+    let rows = tx.rows(sql, &[org.into(), page.falling(), page.limit()]).await?;
+    rows.iter().map(entry).collect()
+}
+
+/// What was done to the whole installation, the newest first.
+pub async fn list_of_installation(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    page: Page,
+) -> Result<Vec<Entry>, StoreError> {
+    scope.system("audit log")?;
+    let sql = select!("WHERE org_id IS NULL AND id < $1 ORDER BY id DESC LIMIT $2");
+    let rows = tx.rows(sql, &[page.falling(), page.limit()]).await?;
     rows.iter().map(entry).collect()
 }
 

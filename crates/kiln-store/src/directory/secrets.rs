@@ -72,24 +72,26 @@ pub async fn put(
         sealed.bytes.into(),
         now.into(),
     ];
-    let made = tx
-        .row(
-            "INSERT INTO secrets (org_id, scope_kind, scope_id, name, key_id, sealed, created_at, \
-             updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $7) \
-             ON CONFLICT DO NOTHING RETURNING id",
-            &row,
-        )
-        .await?;
-    if made.is_none() {
-        tx.execute(
+    let changed = tx
+        .execute(
             "UPDATE secrets SET key_id = $5, sealed = $6, updated_at = $7 \
              WHERE org_id = $1 AND scope_kind = $2 AND scope_id = $3 AND name = $4",
             &row,
         )
         .await?;
+    if changed == 0 {
+        // Somebody else may have been quicker; the later value stays.
+        tx.execute(
+            "INSERT INTO secrets (org_id, scope_kind, scope_id, name, key_id, sealed, created_at, \
+             updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $7) \
+             ON CONFLICT (scope_kind, scope_id, name) DO UPDATE SET key_id = excluded.key_id, \
+             sealed = excluded.sealed, updated_at = excluded.updated_at",
+            &row,
+        )
+        .await?;
     }
     record(tx, actor, (org, holder), "secret.put", json!({ "name": name })).await?;
-    Ok(made.is_some())
+    Ok(changed == 0)
 }
 
 pub async fn delete(

@@ -10,7 +10,9 @@ use kiln_store::directory::{
 };
 use kiln_store::{Page, Scope, Store, StoreError, Tx};
 
-use crate::world::{World, actor, ci, hash_of, new_artifact, new_cache, new_runner, world, write};
+use crate::world::{
+    SYSTEM, World, actor, ci, hash_of, new_artifact, new_cache, new_runner, refusal, world, write,
+};
 
 type Answers = Vec<(&'static str, String)>;
 
@@ -45,7 +47,6 @@ async fn questions(tx: &mut Tx<'_>, scope: Scope, of: &World) -> Result<Answers,
 }
 
 async fn directory_questions(tx: &mut Tx<'_>, scope: Scope, of: &World) -> Answers {
-    let tags = Holder::Environment(of.environment);
     answers! {
         organizations::get(tx, scope, of.org);
         organizations::by_name(tx, scope, &of.name);
@@ -71,7 +72,7 @@ async fn directory_questions(tx: &mut Tx<'_>, scope: Scope, of: &World) -> Answe
         environments::list(tx, scope, of.repo, page());
         secrets::list(tx, scope, Holder::Repo(of.repo), page());
         secrets::list(tx, scope, Holder::Org(of.org), page());
-        secrets::list(tx, scope, tags, page());
+        secrets::list(tx, scope, Holder::Environment(of.environment), page());
         secrets::for_job(tx, scope, &actor(), of.repo, Some(of.environment));
         secrets::sealed_with(tx, scope, "k1", page());
         variables::list(tx, scope, Holder::Repo(of.repo), page());
@@ -274,7 +275,8 @@ async fn what_belongs_to_another_organization_looks_like_nothing(store: Store) {
         assert_eq!(foreign, &nothing.1, "{question}");
         assert!(own.1.starts_with("Ok("), "{question}: {}", own.1);
         // Nothing was set for the organization and the environment, so even the owner sees nothing.
-        if !question.contains("Holder::Org") && !question.contains("tags, page()") {
+        if !question.contains("Holder::Org") && !question.contains("Environment") {
+            assert!(own.1 != "Ok([])" && own.1 != "Ok(None)", "{question}: {}", own.1);
             assert_ne!(&own.1, foreign, "{question}");
         }
     }
@@ -310,16 +312,19 @@ on_both!(what_belongs_to_another_organization_cannot_be_changed);
 async fn what_belongs_to_nobody_is_for_the_system_alone(store: Store) {
     let acme = world(&store, "acme").await;
     let scope = acme.scope();
-    let (text, shared) = write!(store, |tx| async {
+    let answers = write!(store, |tx| async {
         let hash = documents::put(tx, "a plan").await?;
-        let document = documents::get(tx, scope, hash).await;
-        let runners = runners::list(tx, scope, None, page()).await;
-        Ok((document, runners))
-    })
-    .unwrap();
-    let [document, runners] =
-        [text.map(drop), shared.map(drop)].map(|answer| answer.unwrap_err().to_string());
-    assert_eq!(document, "there is no such document");
-    assert_eq!(runners, "there is no such runner");
+        Ok([
+            documents::get(tx, scope, hash).await.map(drop),
+            runners::list(tx, scope, None, page()).await.map(drop),
+            audit::list_of_installation(tx, scope, page()).await.map(drop),
+        ])
+    });
+    let answers = answers.unwrap().map(|answer| refusal(answer).to_string());
+    let expected =
+        ["document", "runner", "audit log"].map(|what| format!("there is no such {what}"));
+    assert_eq!(answers, expected);
+    let entries = write!(store, |tx| audit::list_of_installation(tx, SYSTEM, page())).unwrap();
+    assert_eq!(entries[0].action, "user.create");
 }
 on_both!(what_belongs_to_nobody_is_for_the_system_alone);

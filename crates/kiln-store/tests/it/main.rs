@@ -20,6 +20,13 @@ macro_rules! on_both {
         }
     };
 }
+mod content;
 mod isolation;
+mod machines;
+mod organizations;
+mod people;
+mod repositories;
+mod secrets;
 mod transactions;
+mod triggers;
 mod world;

@@ -213,7 +213,7 @@ async fn content(tx: &mut Tx<'_>, world: &mut World) -> Result<(), StoreError> {
     let size = i64::try_from(bytes.len()).unwrap();
     let body = blobs::Body::Inline(bytes);
     let blob = blobs::put(tx, scope, world.org, &world.blob_hash, size, body).await?;
-    world.tag = "branch:main".to_owned();
+    world.tag = "branch:main".into();
     let new = objects::NewObject {
         org: world.org,
         kind: "artifact".to_owned(),
