@@ -59,6 +59,16 @@ ids! {
     PoolId 'l';
     QueueId 'q';
     LaneId 'e';
+    EnvironmentId 'v';
+    RegistrationKeyId 'k';
+    ScheduleId 's';
+    /// What a forge sent.
+    DeliveryId 'd';
+    BlobId 'b';
+    ObjectId 'x';
+    ManifestId 'm';
+    ArtifactId 'a';
+    CacheId 'c';
 }
 
 impl JobId {

@@ -38,10 +38,12 @@ CREATE INDEX objects_expiring ON objects (expires_at) WHERE expires_at IS NOT NU
 
 CREATE TABLE object_tags (
     object_id {int} NOT NULL REFERENCES objects (id) ON DELETE CASCADE,
+    -- A tag that everybody uses must not make one organization search through all the others.
+    org_id {int} NOT NULL,
     tag TEXT NOT NULL,
     PRIMARY KEY (object_id, tag)
 ) {strict};
-CREATE INDEX object_tags_by_tag ON object_tags (tag, object_id);
+CREATE INDEX object_tags_by_tag ON object_tags (org_id, tag, object_id);
 
 CREATE TABLE manifests (
     id {id},
@@ -60,6 +62,7 @@ CREATE INDEX manifests_expiring ON manifests (expires_at) WHERE status = 'SEALED
 
 CREATE TABLE manifest_resources (
     manifest_id {int} NOT NULL REFERENCES manifests (id) ON DELETE CASCADE,
+    org_id {int} NOT NULL,
     resource_type TEXT NOT NULL,
     resource_id TEXT NOT NULL,
     cleanup_priority {int},
@@ -68,7 +71,9 @@ CREATE TABLE manifest_resources (
     owner_id {int},
     PRIMARY KEY (manifest_id, resource_type, resource_id)
 ) {strict};
-CREATE INDEX manifest_resources_by_resource ON manifest_resources (resource_type, resource_id);
+-- Every resource has one owner.
+CREATE UNIQUE INDEX manifest_resources_by_resource
+    ON manifest_resources (org_id, resource_type, resource_id) WHERE owner_type = 'manifest';
 
 CREATE TABLE artifacts (
     id {id},

@@ -46,6 +46,9 @@ pub enum Refusal {
     Conflict(String),
     #[error("{0}")]
     Invalid(String),
+    /// Whoever asks is known, but may not do this.
+    #[error("{0}")]
+    Denied(String),
 }
 
 impl From<rusqlite::Error> for StoreError {

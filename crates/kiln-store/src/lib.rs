@@ -5,9 +5,12 @@
 //! where statements must differ, both variants stand side by side in a [`Sql`].
 
 pub mod claims;
+pub mod content;
+pub mod directory;
 mod error;
 pub mod events;
 mod gather;
+mod ids;
 mod leader;
 mod migrate;
 pub mod outbox;
@@ -22,7 +25,11 @@ mod store;
 mod table;
 mod traffic;
 mod tx;
+mod words;
 
+pub use directory::actor::{Actor, ActorKind};
+pub use directory::page::Page;
+pub use directory::scope::{Duty, Scope};
 pub use error::{Refusal, StoreError};
 pub use gather::{Answers, Gather};
 pub use leader::Leadership;

@@ -111,7 +111,11 @@ fn json_of(items: &[Value]) -> serde_json::Value {
         Value::Int(number) => (*number).into(),
         Value::Real(number) => (*number).into(),
         Value::Text(text) => text.as_ref().into(),
-        Value::Null | Value::Bytes(_) => serde_json::Value::Null,
+        Value::Null => serde_json::Value::Null,
+        // JSON has no bytes: `unhex(value)` makes them again.
+        Value::Bytes(bytes) => {
+            bytes.iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}")).into()
+        }
         Value::Array(items) => json_of(items),
     });
     serde_json::Value::Array(items.collect())

@@ -20,10 +20,19 @@ macro_rules! on_both {
         }
     };
 }
+mod content;
 mod events;
+mod isolation;
 mod leadership;
+mod machines;
+mod organizations;
 mod outbox;
+mod people;
+mod repositories;
 mod retention;
 mod runs;
+mod secrets;
 mod signals;
 mod transactions;
+mod triggers;
+mod world;

@@ -1,0 +1,218 @@
+//! Artifacts: what a run hands to people and to later jobs, by name.
+
+use kiln_core::id::{ArtifactId, JobId, ObjectId, OrgId, RepoId, RunId};
+use kiln_core::time::Timestamp;
+use serde_json::json;
+
+use crate::directory::actor::Actor;
+use crate::directory::audit::{self, Deed};
+use crate::directory::names;
+use crate::directory::page::Page;
+use crate::directory::scope::Scope;
+use crate::{Refusal, Row, StoreError, Tx};
+
+use super::objects;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Artifact {
+    pub id: ArtifactId,
+    pub org: OrgId,
+    pub repo: RepoId,
+    pub run: RunId,
+    pub attempt: i64,
+    pub job: Option<JobId>,
+    pub name: String,
+    pub object: Option<ObjectId>,
+    pub hash: Option<Vec<u8>>,
+    pub size: i64,
+    pub content_type: String,
+    /// The trust of the run that made it.
+    pub trust: String,
+    pub keep: bool,
+    pub created_at: Timestamp,
+    /// `None` while it is uploaded.
+    pub finalized_at: Option<Timestamp>,
+    pub expires_at: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone)]
+pub struct NewArtifact {
+    pub run: RunId,
+    pub attempt: i64,
+    pub job: Option<JobId>,
+    pub name: String,
+    pub content_type: String,
+    pub expires_at: Option<Timestamp>,
+    /// Replaces one of the same name.
+    pub overwrite: bool,
+}
+
+/// Reserves a name in a run. Organization, repository and trust are the run's.
+pub async fn create(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    actor: &Actor,
+    new: NewArtifact,
+) -> Result<ArtifactId, StoreError> {
+    names::line("the name of an artifact", &new.name, 256)?;
+    names::line("a content type", &new.content_type, 255)?;
+    let sql = "SELECT org_id, repo_id, trust FROM runs \
+               WHERE id = $1 AND (org_id = $2 OR $2 IS NULL)";
+    let run = tx.one("run", sql, &[new.run.into(), scope.parameter()]).await?;
+    let (org, repo) = (run.get::<OrgId>(0)?, run.get::<RepoId>(1)?);
+    if new.overwrite {
+        let sql = "DELETE FROM artifacts WHERE run_id = $1 AND name = $2";
+        tx.execute(sql, &[new.run.into(), new.name.as_str().into()]).await?;
+    }
+    let row = [
+        org.into(),
+        repo.into(),
+        new.run.into(),
+        new.attempt.into(),
+        new.job.into(),
+        new.name.as_str().into(),
+        new.content_type.into(),
+        run.get::<String>(2)?.into(),
+        tx.now().into(),
+        new.expires_at.into(),
+    ];
+    let made = tx
+        .row(
+            "INSERT INTO artifacts (org_id, repo_id, run_id, attempt, job_id, name, content_type, \
+             trust, created_at, expires_at, size) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0) \
+             ON CONFLICT DO NOTHING RETURNING id",
+            &row,
+        )
+        .await?;
+    let Some(row) = made else {
+        return names::conflict(format!(
+            "the run has an artifact `{}` already; choose another name or ask to overwrite it",
+            new.name
+        ));
+    };
+    let id = row.get::<ArtifactId>(0)?;
+    let detail = json!({ "run": new.run.0, "name": new.name, "overwrite": new.overwrite });
+    record(tx, actor, org, id, "artifact.create", detail).await?;
+    Ok(id)
+}
+
+/// The upload is complete. Done once.
+pub async fn finalize(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    id: ArtifactId,
+    object: ObjectId,
+    hash: &[u8],
+    size: i64,
+) -> Result<(), StoreError> {
+    names::hash("the hash of an artifact", hash)?;
+    names::within("the size of an artifact", size, 0, kiln_core::id::LIMIT)?;
+    let org = get(tx, scope, id).await?.org;
+    objects::get(tx, Scope::Org(org), object).await?;
+    let sql = "UPDATE artifacts SET object_id = $2, hash = $3, size = $4, finalized_at = $5 \
+               WHERE id = $1 AND finalized_at IS NULL";
+    let row = [id.into(), object.into(), hash.into(), size.into(), tx.now().into()];
+    if tx.execute(sql, &row).await? == 0 {
+        return names::conflict("the artifact is complete already".to_owned());
+    }
+    Ok(())
+}
+
+/// Keeps an artifact beyond its time, or not.
+pub async fn set_keep(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    actor: &Actor,
+    id: ArtifactId,
+    keep: bool,
+) -> Result<(), StoreError> {
+    let org = get(tx, scope, id).await?.org;
+    tx.execute("UPDATE artifacts SET keep = $2 WHERE id = $1", &[id.into(), keep.into()]).await?;
+    record(tx, actor, org, id, "artifact.set_keep", json!({ "keep": keep })).await
+}
+
+pub async fn delete(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    actor: &Actor,
+    id: ArtifactId,
+) -> Result<(), StoreError> {
+    let sql = "DELETE FROM artifacts WHERE id = $1 AND (org_id = $2 OR $2 IS NULL) \
+               RETURNING org_id, name";
+    let Some(row) = tx.row(sql, &[id.into(), scope.parameter()]).await? else {
+        return Err(Refusal::NotFound("artifact").into());
+    };
+    let detail = json!({ "name": row.get::<String>(1)? });
+    record(tx, actor, row.get(0)?, id, "artifact.delete", detail).await
+}
+
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, org_id, repo_id, run_id, attempt, job_id, name, object_id, hash, size, \
+             content_type, trust, keep, created_at, finalized_at, expires_at FROM artifacts \
+             WHERE (org_id = $1 OR $1 IS NULL) AND ",
+            $rest
+        )
+    };
+}
+
+pub async fn get(tx: &mut Tx<'_>, scope: Scope, id: ArtifactId) -> Result<Artifact, StoreError> {
+    let sql = select!("id = $2");
+    artifact(&tx.one("artifact", sql, &[scope.parameter(), id.into()]).await?)
+}
+
+pub async fn by_name(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    run: RunId,
+    name: &str,
+) -> Result<Artifact, StoreError> {
+    let sql = select!("run_id = $2 AND name = $3");
+    let parameters = [scope.parameter(), run.into(), names::searchable(name)];
+    artifact(&tx.one("artifact", sql, &parameters).await?)
+}
+
+/// The artifacts of a run, by age. A run that cannot be seen has none.
+pub async fn list(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    run: RunId,
+    page: Page,
+) -> Result<Vec<Artifact>, StoreError> {
+    let sql = select!("run_id = $2 AND id > $3 ORDER BY id LIMIT $4");
+    let parameters = [scope.parameter(), run.into(), page.rising(), page.limit()];
+    tx.rows(sql, &parameters).await?.iter().map(artifact).collect()
+}
+
+fn artifact(row: &Row) -> Result<Artifact, StoreError> {
+    Ok(Artifact {
+        id: row.get(0)?,
+        org: row.get(1)?,
+        repo: row.get(2)?,
+        run: row.get(3)?,
+        attempt: row.get(4)?,
+        job: row.get(5)?,
+        name: row.get(6)?,
+        object: row.get(7)?,
+        hash: row.get(8)?,
+        size: row.get(9)?,
+        content_type: row.get(10)?,
+        trust: row.get(11)?,
+        keep: row.get(12)?,
+        created_at: row.get(13)?,
+        finalized_at: row.get(14)?,
+        expires_at: row.get(15)?,
+    })
+}
+
+async fn record(
+    tx: &mut Tx<'_>,
+    actor: &Actor,
+    org: OrgId,
+    id: ArtifactId,
+    action: &'static str,
+    detail: serde_json::Value,
+) -> Result<(), StoreError> {
+    audit::record(tx, actor, Deed { org: Some(org), action, subject: id.0, detail }).await
+}

@@ -1,0 +1,154 @@
+//! Objects: bytes with a meaning and tags, found by their tags.
+
+use kiln_core::id::{BlobId, ObjectId, OrgId};
+use kiln_core::time::Timestamp;
+
+use crate::directory::page::Page;
+use crate::directory::scope::Scope;
+use crate::directory::{names, organizations};
+use crate::{Refusal, Row, Sql, StoreError, Tx, Value};
+
+/// How many tags an object may have, and a question may ask for.
+const MOST_TAGS: usize = 100;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Object {
+    pub id: ObjectId,
+    pub org: OrgId,
+    pub kind: String,
+    pub blob: Option<BlobId>,
+    /// What an instance provider calls it.
+    pub provider_object_id: Option<String>,
+    pub created_at: Timestamp,
+    pub expires_at: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone)]
+pub struct NewObject {
+    pub org: OrgId,
+    pub kind: String,
+    /// Bytes that the organization has put.
+    pub blob: Option<BlobId>,
+    pub provider_object_id: Option<String>,
+    pub expires_at: Option<Timestamp>,
+    pub tags: Vec<String>,
+}
+
+pub async fn create(tx: &mut Tx<'_>, scope: Scope, new: NewObject) -> Result<ObjectId, StoreError> {
+    names::name("a type of objects", &new.kind)?;
+    names::line_if_any("an id of a provider", new.provider_object_id.as_ref(), 500)?;
+    let tags = checked(&new.tags)?;
+    organizations::require(tx, scope, new.org).await?;
+    if let Some(blob) = new.blob {
+        let sql = "SELECT 1 FROM blob_links WHERE org_id = $1 AND blob_id = $2";
+        tx.one("blob", sql, &[new.org.into(), blob.into()]).await?;
+    }
+    let row = [
+        new.org.into(),
+        new.kind.into(),
+        new.blob.into(),
+        new.provider_object_id.into(),
+        tx.now().into(),
+        new.expires_at.into(),
+    ];
+    let made = tx
+        .one(
+            "object",
+            "INSERT INTO objects (org_id, type, blob_id, provider_object_id, created_at, expires_at) \
+             VALUES ($1, $2, $3, $4, $5, $6) RETURNING id",
+            &row,
+        )
+        .await?;
+    let id = made.get::<ObjectId>(0)?;
+    let rows: Vec<Vec<Value>> =
+        tags.into_iter().map(|tag| vec![id.into(), new.org.into(), tag.into()]).collect();
+    tx.execute_all(INSERT_TAGS, &rows).await?;
+    Ok(id)
+}
+
+const INSERT_TAGS: Sql = Sql::of(
+    "INSERT INTO object_tags (object_id, org_id, tag) VALUES ($1, $2, $3)",
+    "INSERT INTO object_tags (object_id, org_id, tag) \
+     SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[])",
+);
+
+pub async fn get(tx: &mut Tx<'_>, scope: Scope, id: ObjectId) -> Result<Object, StoreError> {
+    let sql = "SELECT id, org_id, type, blob_id, provider_object_id, created_at, expires_at \
+               FROM objects WHERE id = $1 AND (org_id = $2 OR $2 IS NULL)";
+    object(&tx.one("object", sql, &[id.into(), scope.parameter()]).await?)
+}
+
+pub async fn tags(tx: &mut Tx<'_>, scope: Scope, id: ObjectId) -> Result<Vec<String>, StoreError> {
+    get(tx, scope, id).await?;
+    let sql = "SELECT tag FROM object_tags WHERE object_id = $1 ORDER BY tag";
+    tx.rows(sql, &[id.into()]).await?.iter().map(|row| row.get(0)).collect()
+}
+
+/// The objects of an organization that have all of these tags and have not expired, the newest first.
+pub async fn find(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    org: OrgId,
+    tags: &[String],
+    page: Page,
+) -> Result<Vec<Object>, StoreError> {
+    scope.admits(org)?;
+    let tags = checked(tags)?;
+    if tags.is_empty() {
+        return names::invalid("no tags were given; expected at least one".to_owned());
+    }
+    let sql = Sql::of(
+        "SELECT id, org_id, type, blob_id, provider_object_id, created_at, expires_at FROM objects \
+         WHERE id IN (SELECT object_id FROM object_tags WHERE org_id = $1 \
+         AND tag IN (SELECT value FROM json_each($2)) GROUP BY object_id HAVING count(*) = $3) \
+         AND (expires_at IS NULL OR expires_at > $4) AND id < $5 ORDER BY id DESC LIMIT $6",
+        "SELECT id, org_id, type, blob_id, provider_object_id, created_at, expires_at FROM objects \
+         WHERE id IN (SELECT object_id FROM object_tags WHERE org_id = $1 \
+         AND tag = ANY($2) GROUP BY object_id HAVING count(*) = $3) \
+         AND (expires_at IS NULL OR expires_at > $4) AND id < $5 ORDER BY id DESC LIMIT $6",
+    );
+    let count = i64::try_from(tags.len()).unwrap_or(i64::MAX);
+    let parameters = [
+        org.into(),
+        tags.into_iter().collect(),
+        count.into(),
+        tx.now().into(),
+        page.falling(),
+        page.limit(),
+    ];
+    tx.rows(sql, &parameters).await?.iter().map(object).collect()
+}
+
+pub async fn delete(tx: &mut Tx<'_>, scope: Scope, id: ObjectId) -> Result<(), StoreError> {
+    let sql = "DELETE FROM objects WHERE id = $1 AND (org_id = $2 OR $2 IS NULL)";
+    if tx.execute(sql, &[id.into(), scope.parameter()]).await? == 0 {
+        return Err(Refusal::NotFound("object").into());
+    }
+    Ok(())
+}
+
+/// Each tag once, in order.
+fn checked(tags: &[String]) -> Result<Vec<&str>, StoreError> {
+    if tags.len() > MOST_TAGS {
+        return names::invalid(format!("{} tags are too many; expected {MOST_TAGS}", tags.len()));
+    }
+    for tag in tags {
+        names::line("a tag", tag, 255)?;
+    }
+    let mut tags: Vec<&str> = tags.iter().map(String::as_str).collect();
+    tags.sort_unstable();
+    tags.dedup();
+    Ok(tags)
+}
+
+fn object(row: &Row) -> Result<Object, StoreError> {
+    Ok(Object {
+        id: row.get(0)?,
+        org: row.get(1)?,
+        kind: row.get(2)?,
+        blob: row.get(3)?,
+        provider_object_id: row.get(4)?,
+        created_at: row.get(5)?,
+        expires_at: row.get(6)?,
+    })
+}

@@ -1,0 +1,108 @@
+//! Who did what and when, written with what was done.
+
+use kiln_core::id::OrgId;
+use kiln_core::time::Timestamp;
+
+use super::actor::{Actor, ActorKind};
+use super::page::Page;
+use super::scope::Scope;
+use crate::{Row, StoreError, Tx};
+
+/// What was done.
+#[derive(Debug)]
+pub(crate) struct Deed {
+    /// `None` for what concerns the whole installation.
+    pub(crate) org: Option<OrgId>,
+    /// The kind of its subject, a point, and a verb: `repository.pause`.
+    pub(crate) action: &'static str,
+    pub(crate) subject: i64,
+    /// What else one would want to know; null for nothing. Never a secret.
+    pub(crate) detail: serde_json::Value,
+}
+
+/// An entry of the audit log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    pub id: i64,
+    pub org: Option<OrgId>,
+    pub at: Timestamp,
+    pub actor: Actor,
+    pub action: String,
+    pub subject_kind: String,
+    pub subject: Option<i64>,
+    /// JSON.
+    pub detail: Option<String>,
+}
+
+/// Writes an entry in the transaction that does the deed.
+pub(crate) async fn record(tx: &mut Tx<'_>, actor: &Actor, deed: Deed) -> Result<(), StoreError> {
+    let kind = deed.action.split_once('.').map_or(deed.action, |(kind, _)| kind);
+    let detail = (!deed.detail.is_null()).then(|| deed.detail.to_string());
+    let row = [
+        deed.org.into(),
+        tx.now().into(),
+        actor.kind.into(),
+        actor.name.replace('\0', "").into(),
+        deed.action.into(),
+        kind.into(),
+        deed.subject.into(),
+        detail.into(),
+        actor.address.as_deref().map(|address| address.replace('\0', "")).into(),
+    ];
+    tx.execute(
+        "INSERT INTO audit (org_id, at, actor_kind, actor, action, subject_kind, subject_id, detail, \
+         address) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+        &row,
+    )
+    .await?;
+    Ok(())
+}
+
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, org_id, at, actor_kind, actor, action, subject_kind, subject_id, detail, \
+             address FROM audit ",
+            $rest
+        )
+    };
+}
+
+/// What was done in an organization, the newest first.
+pub async fn list(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    org: OrgId,
+    page: Page,
+) -> Result<Vec<Entry>, StoreError> {
+    scope.admits(org)?;
+    let sql = select!("WHERE org_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3");
+    let rows = tx.rows(sql, &[org.into(), page.falling(), page.limit()]).await?;
+    rows.iter().map(entry).collect()
+}
+
+/// What was done to the whole installation, the newest first.
+pub async fn list_of_installation(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    page: Page,
+) -> Result<Vec<Entry>, StoreError> {
+    scope.system("audit log")?;
+    let sql = select!("WHERE org_id IS NULL AND id < $1 ORDER BY id DESC LIMIT $2");
+    let rows = tx.rows(sql, &[page.falling(), page.limit()]).await?;
+    rows.iter().map(entry).collect()
+}
+
+fn entry(row: &Row) -> Result<Entry, StoreError> {
+    let actor = Actor { kind: row.get::<ActorKind>(3)?, name: row.get(4)?, address: row.get(9)? };
+    Ok(Entry {
+        id: row.get(0)?,
+        org: row.get(1)?,
+        at: row.get(2)?,
+        actor,
+        action: row.get(5)?,
+        subject_kind: row.get(6)?,
+        subject: row.get(7)?,
+        detail: row.get(8)?,
+    })
+}

@@ -1,0 +1,60 @@
+//! Plans, payloads and contexts: big texts that never change, found by the SHA-256 of their text.
+
+use sha2::{Digest as _, Sha256};
+
+use super::names;
+use super::scope::Scope;
+use crate::{StoreError, Tx};
+
+/// The longest text that is kept.
+const LONGEST: usize = 64 << 20;
+
+/// The SHA-256 of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Hash(pub [u8; 32]);
+
+impl Hash {
+    pub fn of(text: &str) -> Self {
+        Self(Sha256::digest(text).into())
+    }
+}
+
+impl From<Hash> for crate::Value {
+    fn from(hash: Hash) -> Self {
+        hash.0.as_slice().into()
+    }
+}
+
+impl crate::FromValue for Hash {
+    const EXPECTED: &'static str = "a SHA-256";
+
+    fn from_value(value: &crate::Value) -> Option<Self> {
+        match value {
+            crate::Value::Bytes(bytes) => bytes.as_ref().try_into().ok().map(Self),
+            _ => None,
+        }
+    }
+}
+
+/// Keeps a text, once, however often it is put.
+pub async fn put(tx: &mut Tx<'_>, text: &str) -> Result<Hash, StoreError> {
+    if text.len() > LONGEST || text.contains('\0') {
+        return names::invalid(format!(
+            "the document cannot be kept; expected up to {LONGEST} bytes without the character 0"
+        ));
+    }
+    let hash = Hash::of(text);
+    tx.execute(
+        "INSERT INTO documents (hash, body, created_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+        &[hash.into(), text.into(), tx.now().into()],
+    )
+    .await?;
+    Ok(hash)
+}
+
+/// Documents belong to no organization; those who refer to one fetch it, after they have checked whose
+/// their own row is.
+pub async fn get(tx: &mut Tx<'_>, scope: Scope, hash: Hash) -> Result<String, StoreError> {
+    scope.system("document")?;
+    tx.one("document", "SELECT body FROM documents WHERE hash = $1", &[hash.into()]).await?.get(0)
+}

@@ -1,0 +1,319 @@
+//! Repositories: where workflows come from.
+
+use kiln_core::id::{OrgId, RepoId};
+use kiln_core::time::Timestamp;
+use serde_json::json;
+
+use super::actor::Actor;
+use super::audit::{self, Deed};
+use super::page::Page;
+use super::scope::Scope;
+use super::{names, organizations};
+use crate::words::words;
+use crate::{Refusal, Row, StoreError, Tx, Value};
+
+words! {
+    /// Who may see a repository.
+    Visibility: "a visibility" {
+        Private = "private",
+        Internal = "internal",
+        Public = "public",
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repository {
+    pub id: RepoId,
+    pub org: OrgId,
+    pub name: String,
+    pub default_branch: String,
+    pub enabled: bool,
+    pub visibility: Visibility,
+    /// How much it gets of what its organization gets.
+    pub shares: i64,
+    /// JSON; `None` for the default priority classes.
+    pub priorities: Option<String>,
+    pub forge: Option<String>,
+    pub forge_id: Option<String>,
+    pub clone_url: Option<String>,
+    /// Who paused it and why.
+    pub paused: Option<String>,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+#[derive(Debug, Clone)]
+pub struct NewRepository {
+    pub org: OrgId,
+    pub name: String,
+    pub default_branch: String,
+    pub visibility: Visibility,
+    pub forge: Option<String>,
+    pub forge_id: Option<String>,
+    pub clone_url: Option<String>,
+}
+
+impl NewRepository {
+    pub fn named(org: OrgId, name: impl Into<String>) -> Self {
+        Self {
+            org,
+            name: name.into(),
+            default_branch: "main".to_owned(),
+            visibility: Visibility::Private,
+            forge: None,
+            forge_id: None,
+            clone_url: None,
+        }
+    }
+}
+
+/// What is `None` stays as it is.
+#[derive(Debug, Clone, Default)]
+pub struct RepositoryChange {
+    pub name: Option<String>,
+    pub default_branch: Option<String>,
+    pub visibility: Option<Visibility>,
+    pub clone_url: Option<String>,
+}
+
+pub async fn create(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    actor: &Actor,
+    new: NewRepository,
+) -> Result<RepoId, StoreError> {
+    names::name("a repository", &new.name)?;
+    names::line("a branch", &new.default_branch, 255)?;
+    names::line_if_any("a forge", new.forge.as_ref(), 100)?;
+    names::line_if_any("an id of a forge", new.forge_id.as_ref(), 100)?;
+    names::line_if_any("an address to clone from", new.clone_url.as_ref(), 2_000)?;
+    organizations::require(tx, scope, new.org).await?;
+    let row = [
+        new.org.into(),
+        new.name.as_str().into(),
+        new.default_branch.into(),
+        new.visibility.into(),
+        new.forge.into(),
+        new.forge_id.into(),
+        new.clone_url.into(),
+        tx.now().into(),
+    ];
+    let made = tx
+        .row(
+            "INSERT INTO repositories (org_id, name, default_branch, visibility, forge, forge_id, \
+             clone_url, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8) \
+             ON CONFLICT DO NOTHING RETURNING id",
+            &row,
+        )
+        .await?;
+    let Some(row) = made else { return names::conflict(taken(&new.name)) };
+    let id = row.get::<RepoId>(0)?;
+    record(tx, actor, new.org, id, "repository.create", json!({ "name": new.name })).await?;
+    Ok(id)
+}
+
+pub async fn update(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    actor: &Actor,
+    id: RepoId,
+    change: RepositoryChange,
+) -> Result<(), StoreError> {
+    if let Some(name) = &change.name {
+        names::name("a repository", name)?;
+    }
+    names::line_if_any("a branch", change.default_branch.as_ref(), 255)?;
+    names::line_if_any("an address to clone from", change.clone_url.as_ref(), 2_000)?;
+    let org = org_of(tx, scope, id).await?;
+    let detail = json!({
+        "name": change.name,
+        "default_branch": change.default_branch,
+        "visibility": change.visibility.map(Visibility::word),
+        "clone_url": change.clone_url,
+    });
+    let name = change.name.clone().unwrap_or_default();
+    let row = [
+        id.into(),
+        change.name.into(),
+        change.default_branch.into(),
+        change.visibility.into(),
+        change.clone_url.into(),
+        tx.now().into(),
+    ];
+    let changed = tx
+        .execute(
+            "UPDATE repositories SET name = coalesce($2, name), \
+             default_branch = coalesce($3, default_branch), visibility = coalesce($4, visibility), \
+             clone_url = coalesce($5, clone_url), updated_at = $6 WHERE id = $1",
+            &row,
+        )
+        .await;
+    names::taken(changed, || taken(&name))?;
+    record(tx, actor, org, id, "repository.update", detail).await
+}
+
+/// A disabled repository starts no runs.
+pub async fn set_enabled(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    actor: &Actor,
+    id: RepoId,
+    enabled: bool,
+) -> Result<(), StoreError> {
+    let sql = "UPDATE repositories SET enabled = $2, updated_at = $3 WHERE id = $1";
+    let action = if enabled { "repository.enable" } else { "repository.disable" };
+    set(tx, (scope, actor, id), (sql, enabled.into()), action, json!(null)).await
+}
+
+/// Its jobs wait, with this reason, until it is resumed.
+pub async fn pause(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    actor: &Actor,
+    id: RepoId,
+    reason: &str,
+) -> Result<(), StoreError> {
+    names::line("a reason", reason, 500)?;
+    let sql = "UPDATE repositories SET paused = $2, updated_at = $3 WHERE id = $1";
+    let words = format!("{}: {reason}", actor.name.replace('\0', ""));
+    let detail = json!({ "reason": reason });
+    set(tx, (scope, actor, id), (sql, words.into()), "repository.pause", detail).await
+}
+
+pub async fn resume(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    actor: &Actor,
+    id: RepoId,
+) -> Result<(), StoreError> {
+    let sql = "UPDATE repositories SET paused = $2, updated_at = $3 WHERE id = $1";
+    set(tx, (scope, actor, id), (sql, Value::Null), "repository.resume", json!(null)).await
+}
+
+pub async fn set_shares(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    actor: &Actor,
+    id: RepoId,
+    shares: i64,
+) -> Result<(), StoreError> {
+    names::within("shares", shares, 1, organizations::MOST_SHARES)?;
+    let sql = "UPDATE repositories SET shares = $2, updated_at = $3 WHERE id = $1";
+    let detail = json!({ "shares": shares });
+    set(tx, (scope, actor, id), (sql, shares.into()), "repository.set_shares", detail).await
+}
+
+/// The priority classes as JSON, or `None` for the defaults.
+pub async fn set_priorities(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    actor: &Actor,
+    id: RepoId,
+    priorities: Option<&str>,
+) -> Result<(), StoreError> {
+    if let Some(priorities) = priorities {
+        names::json("the priorities", priorities)?;
+    }
+    let sql = "UPDATE repositories SET priorities = $2, updated_at = $3 WHERE id = $1";
+    let detail = json!({ "priorities": priorities });
+    set(tx, (scope, actor, id), (sql, priorities.into()), "repository.set_priorities", detail).await
+}
+
+/// Changes one column and records it.
+async fn set(
+    tx: &mut Tx<'_>,
+    (scope, actor, id): (Scope, &Actor, RepoId),
+    (sql, value): (&'static str, Value),
+    action: &'static str,
+    detail: serde_json::Value,
+) -> Result<(), StoreError> {
+    let org = org_of(tx, scope, id).await?;
+    tx.execute(sql, &[id.into(), value, tx.now().into()]).await?;
+    record(tx, actor, org, id, action, detail).await
+}
+
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT r.id, r.org_id, r.name, r.default_branch, r.enabled, r.visibility, r.shares, \
+             r.priorities, r.forge, r.forge_id, r.clone_url, r.paused, r.created_at, r.updated_at \
+             FROM repositories r ",
+            $rest
+        )
+    };
+}
+
+pub async fn get(tx: &mut Tx<'_>, scope: Scope, id: RepoId) -> Result<Repository, StoreError> {
+    let sql = select!("WHERE r.id = $1 AND (r.org_id = $2 OR $2 IS NULL)");
+    repository(&tx.one("repository", sql, &[id.into(), scope.parameter()]).await?)
+}
+
+/// By `organization/name`.
+pub async fn by_name(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    full_name: &str,
+) -> Result<Repository, StoreError> {
+    let Some((org, name)) = full_name.split_once('/') else {
+        return Err(Refusal::NotFound("repository").into());
+    };
+    let sql = select!(
+        "JOIN organizations o ON o.id = r.org_id \
+         WHERE o.name = $1 AND r.name = $2 AND (o.id = $3 OR $3 IS NULL)"
+    );
+    let parameters = [names::searchable(org), names::searchable(name), scope.parameter()];
+    repository(&tx.one("repository", sql, &parameters).await?)
+}
+
+/// By age.
+pub async fn list(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    org: OrgId,
+    page: Page,
+) -> Result<Vec<Repository>, StoreError> {
+    scope.admits(org)?;
+    let sql = select!("WHERE r.org_id = $1 AND r.id > $2 ORDER BY r.id LIMIT $3");
+    let rows = tx.rows(sql, &[org.into(), page.rising(), page.limit()]).await?;
+    rows.iter().map(repository).collect()
+}
+
+/// The organization of a repository that the scope can see.
+pub(crate) async fn org_of(tx: &mut Tx<'_>, scope: Scope, id: RepoId) -> Result<OrgId, StoreError> {
+    let sql = "SELECT org_id FROM repositories WHERE id = $1 AND (org_id = $2 OR $2 IS NULL)";
+    tx.one("repository", sql, &[id.into(), scope.parameter()]).await?.get(0)
+}
+
+fn taken(name: &str) -> String {
+    format!("the organization has a repository `{name}` already")
+}
+
+fn repository(row: &Row) -> Result<Repository, StoreError> {
+    Ok(Repository {
+        id: row.get(0)?,
+        org: row.get(1)?,
+        name: row.get(2)?,
+        default_branch: row.get(3)?,
+        enabled: row.get(4)?,
+        visibility: row.get(5)?,
+        shares: row.get(6)?,
+        priorities: row.get(7)?,
+        forge: row.get(8)?,
+        forge_id: row.get(9)?,
+        clone_url: row.get(10)?,
+        paused: row.get(11)?,
+        created_at: row.get(12)?,
+        updated_at: row.get(13)?,
+    })
+}
+
+async fn record(
+    tx: &mut Tx<'_>,
+    actor: &Actor,
+    org: OrgId,
+    id: RepoId,
+    action: &'static str,
+    detail: serde_json::Value,
+) -> Result<(), StoreError> {
+    audit::record(tx, actor, Deed { org: Some(org), action, subject: id.0, detail }).await
+}

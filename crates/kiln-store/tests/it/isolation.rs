@@ -1,0 +1,330 @@
+//! Nothing of one organization is visible to another: whatever is asked or tried with its ids and names is
+//! answered like with those of nothing.
+
+use kiln_core::time::Timestamp;
+use kiln_store::content::{artifacts, blobs, caches, manifests, objects};
+use kiln_store::directory::holder::Holder;
+use kiln_store::directory::{
+    audit, deliveries, documents, environments, members, organizations, pools, registration_keys,
+    repositories, runners, schedules, secrets, teams, users, variables, workflows,
+};
+use kiln_store::{Page, Scope, Store, StoreError, Tx};
+
+use crate::world::{
+    SYSTEM, World, actor, ci, hash_of, new_artifact, new_cache, new_runner, refusal, world, write,
+};
+
+type Answers = Vec<(&'static str, String)>;
+
+/// Asks everything in one transaction: a refusal is an answer like any other.
+macro_rules! answers {
+    ($($call:expr;)*) => {
+        vec![$((stringify!($call), format!("{:?}", $call.await)),)*]
+    };
+}
+
+fn page() -> Page {
+    Page::first(100)
+}
+
+fn wanted(of: &World) -> caches::Wanted {
+    caches::Wanted {
+        repo: of.repo,
+        trusts: vec!["trusted".to_owned()],
+        refs: vec!["refs/heads/main".to_owned()],
+        key: "deps-1".to_owned(),
+        restore_keys: vec!["deps".to_owned()],
+        version: "v1".to_owned(),
+    }
+}
+
+/// Every function that gets or lists.
+async fn questions(tx: &mut Tx<'_>, scope: Scope, of: &World) -> Result<Answers, StoreError> {
+    let mut all = directory_questions(tx, scope, of).await;
+    all.extend(machine_questions(tx, scope, of).await);
+    all.extend(content_questions(tx, scope, of).await);
+    Ok(all)
+}
+
+async fn directory_questions(tx: &mut Tx<'_>, scope: Scope, of: &World) -> Answers {
+    answers! {
+        organizations::get(tx, scope, of.org);
+        organizations::by_name(tx, scope, &of.name);
+        organizations::list(tx, scope, page());
+        users::get(tx, scope, of.user);
+        users::by_name(tx, scope, &of.user_name);
+        users::list(tx, scope, page());
+        members::get(tx, scope, of.org, of.user);
+        members::list(tx, scope, of.org, page());
+        members::of_user(tx, scope, of.user, page());
+        teams::get(tx, scope, of.team);
+        teams::list(tx, scope, of.org, page());
+        teams::members_of(tx, scope, of.team, page());
+        teams::repositories_of(tx, scope, of.team, page());
+        repositories::get(tx, scope, of.repo);
+        repositories::by_name(tx, scope, &of.repo_name);
+        repositories::list(tx, scope, of.org, page());
+        workflows::get(tx, scope, of.workflow);
+        workflows::by_path(tx, scope, of.repo, ".github/workflows/ci.yml");
+        workflows::list(tx, scope, of.repo, page());
+        environments::get(tx, scope, of.environment);
+        environments::by_name(tx, scope, of.repo, "prod");
+        environments::list(tx, scope, of.repo, page());
+        secrets::list(tx, scope, Holder::Repo(of.repo), page());
+        secrets::list(tx, scope, Holder::Org(of.org), page());
+        secrets::list(tx, scope, Holder::Environment(of.environment), page());
+        secrets::for_job(tx, scope, &actor(), of.repo, Some(of.environment));
+        secrets::sealed_with(tx, scope, "k1", page());
+        variables::list(tx, scope, Holder::Repo(of.repo), page());
+        variables::for_job(tx, scope, of.repo, None);
+        schedules::get(tx, scope, of.schedule);
+        schedules::list(tx, scope, of.org, page());
+        schedules::list_of_workflow(tx, scope, of.workflow);
+        deliveries::get(tx, scope, of.delivery);
+        deliveries::payload(tx, scope, of.delivery);
+        deliveries::list(tx, scope, of.repo, page());
+        audit::list(tx, scope, of.org, page());
+    }
+}
+
+async fn machine_questions(tx: &mut Tx<'_>, scope: Scope, of: &World) -> Answers {
+    answers! {
+        pools::get(tx, scope, of.pool);
+        pools::by_name(tx, scope, Some(of.org), "builders");
+        pools::list(tx, scope, of.org, page());
+        registration_keys::list(tx, scope, of.pool, page());
+        runners::get(tx, scope, of.runner);
+        runners::list(tx, scope, Some(of.org), page());
+    }
+}
+
+async fn content_questions(tx: &mut Tx<'_>, scope: Scope, of: &World) -> Answers {
+    let hashes = [of.blob_hash.clone()];
+    let tags = [of.tag.clone()];
+    answers! {
+        blobs::exists(tx, scope, of.org, &hashes);
+        blobs::by_hash(tx, scope, of.org, &of.blob_hash);
+        objects::get(tx, scope, of.object);
+        objects::tags(tx, scope, of.object);
+        objects::find(tx, scope, of.org, &tags, page());
+        manifests::get(tx, scope, of.manifest);
+        manifests::list(tx, scope, of.org, page());
+        manifests::resources(tx, scope, of.manifest);
+        artifacts::get(tx, scope, of.artifact);
+        artifacts::by_name(tx, scope, of.run, "dist");
+        artifacts::list(tx, scope, of.run, page());
+        caches::get(tx, scope, of.cache);
+        caches::list(tx, scope, of.repo, page());
+        caches::look_up(tx, scope, &wanted(of));
+    }
+}
+
+/// Every function that changes something that is there, or makes something beside it.
+async fn attempts(tx: &mut Tx<'_>, scope: Scope, of: &World) -> Result<Answers, StoreError> {
+    let mut all = directory_attempts(tx, scope, of).await;
+    all.extend(code_attempts(tx, scope, of).await);
+    all.extend(machine_attempts(tx, scope, of).await);
+    all.extend(content_attempts(tx, scope, of).await);
+    Ok(all)
+}
+
+async fn directory_attempts(tx: &mut Tx<'_>, scope: Scope, of: &World) -> Answers {
+    let by = &actor();
+    let read = teams::Permission::Read;
+    let change = repositories::RepositoryChange::default();
+    let new = repositories::NewRepository::named(of.org, "sneaky");
+    answers! {
+        organizations::rename(tx, scope, by, of.org, "taken-over");
+        organizations::set_plan(tx, scope, by, of.org, "best");
+        organizations::set_shares(tx, scope, by, of.org, 7);
+        organizations::set_job_limit(tx, scope, by, of.org, Some(1));
+        users::set_disabled(tx, scope, by, of.user, true);
+        members::put(tx, scope, by, of.org, of.user, members::Role::Admin);
+        members::remove(tx, scope, by, of.org, of.user);
+        teams::create(tx, scope, by, of.org, "sneaky");
+        teams::put_member(tx, scope, by, of.team, of.user, teams::TeamRole::Maintainer);
+        teams::remove_member(tx, scope, by, of.team, of.user);
+        teams::grant(tx, scope, by, of.team, of.repo, read);
+        teams::revoke(tx, scope, by, of.team, of.repo);
+        teams::delete(tx, scope, by, of.team);
+        repositories::create(tx, scope, by, new.clone());
+        repositories::update(tx, scope, by, of.repo, change.clone());
+        repositories::set_enabled(tx, scope, by, of.repo, false);
+        repositories::pause(tx, scope, by, of.repo, "mine now");
+        repositories::resume(tx, scope, by, of.repo);
+        repositories::set_shares(tx, scope, by, of.repo, 7);
+        repositories::set_priorities(tx, scope, by, of.repo, None);
+    }
+}
+
+async fn code_attempts(tx: &mut Tx<'_>, scope: Scope, of: &World) -> Answers {
+    let by = &actor();
+    let sealed = secrets::Sealed { key_id: "k2".to_owned(), bytes: vec![1] };
+    let new = deliveries::NewDelivery {
+        repo: Some(of.repo),
+        forge: "github".to_owned(),
+        delivery: "sneaky".to_owned(),
+        event: "push".to_owned(),
+        payload: Vec::new(),
+    };
+    answers! {
+        workflows::upsert(tx, scope, by, of.repo, ci());
+        workflows::set_enabled(tx, scope, by, of.workflow, false);
+        workflows::next_run_number(tx, scope, of.workflow);
+        schedules::set(tx, scope, by, of.workflow, &[]);
+        schedules::take_due(tx, scope, 10, |_| None);
+        environments::put(tx, scope, by, of.repo, "prod", "[]");
+        secrets::put(tx, scope, by, Holder::Repo(of.repo), "TOKEN", sealed.clone());
+        secrets::put(tx, scope, by, Holder::Environment(of.environment), "TOKEN", sealed.clone());
+        secrets::delete(tx, scope, by, Holder::Repo(of.repo), "TOKEN");
+        variables::put(tx, scope, by, Holder::Org(of.org), "REGION", "mine");
+        variables::delete(tx, scope, by, Holder::Repo(of.repo), "REGION");
+        environments::delete(tx, scope, by, of.environment);
+        deliveries::receive(tx, scope, new.clone());
+        deliveries::mark_handled(tx, scope, of.delivery);
+        deliveries::mark_failed(tx, scope, of.delivery, "no");
+        deliveries::replay(tx, scope, by, of.delivery);
+    }
+}
+
+async fn machine_attempts(tx: &mut Tx<'_>, scope: Scope, of: &World) -> Answers {
+    let by = &actor();
+    let new = new_runner(of.pool, "sneaky");
+    let key = registration_keys::NewRegistrationKey {
+        pool: of.pool,
+        hash: hash_of("sneaky"),
+        expires_at: Timestamp(u64::MAX),
+        uses: None,
+    };
+    let pool =
+        pools::NewPool { org: Some(of.org), name: "sneaky".to_owned(), settings: "{}".to_owned() };
+    answers! {
+        pools::create(tx, scope, by, pool.clone());
+        pools::configure(tx, scope, by, of.pool, "[]");
+        registration_keys::create(tx, scope, by, key.clone());
+        registration_keys::spend(tx, scope, by, &of.key_hash);
+        registration_keys::revoke(tx, scope, by, of.key);
+        runners::register(tx, scope, by, new.clone());
+        runners::register_again(tx, scope, by, of.runner, &hash_of("one"), new.about.clone());
+        runners::revoke_tokens(tx, scope, by, of.runner);
+        runners::set_draining(tx, scope, by, of.runner, true);
+        runners::seen(tx, scope, of.runner);
+        runners::unregister(tx, scope, by, of.runner);
+    }
+}
+
+async fn content_attempts(tx: &mut Tx<'_>, scope: Scope, of: &World) -> Answers {
+    let by = &actor();
+    let hash = hash_of("sneaky");
+    let place = blobs::Body::At("sneaky".to_owned());
+    let object = objects::NewObject {
+        org: of.org,
+        kind: "artifact".to_owned(),
+        blob: None,
+        provider_object_id: None,
+        expires_at: None,
+        tags: Vec::new(),
+    };
+    let resource = manifests::Resource {
+        kind: "object".to_owned(),
+        id: "7".to_owned(),
+        cleanup_priority: None,
+    };
+    let to = of.manifest;
+    answers! {
+        blobs::put(tx, scope, of.org, &hash, 6, place.clone());
+        objects::create(tx, scope, object.clone());
+        objects::delete(tx, scope, of.object);
+        manifests::create(tx, scope, of.org, None, None);
+        manifests::add(tx, scope, of.manifest, resource.clone());
+        manifests::seal(tx, scope, of.manifest);
+        manifests::transfer(tx, scope, of.manifest, to, "object", &of.object.to_string());
+        manifests::remove(tx, scope, of.manifest, "object", &of.object.to_string());
+        manifests::due(tx, scope, 10);
+        artifacts::create(tx, scope, by, new_artifact(of.run, "sneaky"));
+        artifacts::finalize(tx, scope, of.artifact, of.object, &hash, 1);
+        artifacts::set_keep(tx, scope, by, of.artifact, true);
+        artifacts::delete(tx, scope, by, of.artifact);
+        caches::reserve(tx, scope, new_cache(of.repo, "sneaky"));
+        caches::finalize(tx, scope, of.cache, of.object, 1);
+        caches::touch(tx, scope, of.cache);
+        caches::evict(tx, scope, of.repo, 0);
+    }
+}
+
+async fn ask(store: &Store, scope: Scope, of: &World) -> Answers {
+    let of = of.clone();
+    write!(store, |tx| questions(tx, scope, &of)).unwrap()
+}
+
+async fn attempt(store: &Store, scope: Scope, of: &World) -> Answers {
+    let of = of.clone();
+    write!(store, |tx| attempts(tx, scope, &of)).unwrap()
+}
+
+/// G1
+async fn what_belongs_to_another_organization_looks_like_nothing(store: Store) {
+    let acme = world(&store, "acme").await;
+    let other = world(&store, "other").await;
+    let own = ask(&store, acme.scope(), &acme).await;
+    let foreign = ask(&store, other.scope(), &acme).await;
+    let nothing = ask(&store, other.scope(), &World::missing()).await;
+    assert_eq!(own.len(), 56);
+    for ((own, foreign), nothing) in own.iter().zip(&foreign).zip(&nothing) {
+        let (question, foreign) = foreign;
+        assert_eq!(foreign, &nothing.1, "{question}");
+        assert!(own.1.starts_with("Ok("), "{question}: {}", own.1);
+        // Nothing was set for the organization and the environment, so even the owner sees nothing.
+        if !question.contains("Holder::Org") && !question.contains("Environment") {
+            assert!(own.1 != "Ok([])" && own.1 != "Ok(None)", "{question}: {}", own.1);
+            assert_ne!(&own.1, foreign, "{question}");
+        }
+    }
+}
+on_both!(what_belongs_to_another_organization_looks_like_nothing);
+
+/// G1
+async fn what_belongs_to_another_organization_cannot_be_changed(store: Store) {
+    let acme = world(&store, "acme").await;
+    let other = world(&store, "other").await;
+    let before = ask(&store, acme.scope(), &acme).await;
+    let foreign = attempt(&store, other.scope(), &acme).await;
+    let nothing = attempt(&store, other.scope(), &World::missing()).await;
+    assert_eq!(foreign.len(), 64);
+    for (foreign, nothing) in foreign.iter().zip(&nothing) {
+        assert_eq!(foreign, nothing);
+        let silent = ["runners::seen", "caches::touch"];
+        let is_silent = silent.iter().any(|name| foreign.0.contains(name));
+        let expected = if is_silent { "Ok(" } else { "Err(Refused(NotFound(" };
+        assert!(foreign.1.starts_with(expected), "{foreign:?}");
+    }
+    let after = ask(&store, acme.scope(), &acme).await;
+    for (before, after) in before.iter().zip(&after) {
+        // Asking for secrets is recorded, so only the audit log grows.
+        if !before.0.contains("audit::list") {
+            assert_eq!(before, after);
+        }
+    }
+}
+on_both!(what_belongs_to_another_organization_cannot_be_changed);
+
+/// What has no organization is not everybody's.
+async fn what_belongs_to_nobody_is_for_the_system_alone(store: Store) {
+    let acme = world(&store, "acme").await;
+    let scope = acme.scope();
+    let answers = write!(store, |tx| async {
+        let hash = documents::put(tx, "a plan").await?;
+        Ok([
+            documents::get(tx, scope, hash).await.map(drop),
+            runners::list(tx, scope, None, page()).await.map(drop),
+            audit::list_of_installation(tx, scope, page()).await.map(drop),
+        ])
+    });
+    let answers = answers.unwrap().map(|answer| refusal(answer).to_string());
+    let expected =
+        ["document", "runner", "audit log"].map(|what| format!("there is no such {what}"));
+    assert_eq!(answers, expected);
+    let entries = write!(store, |tx| audit::list_of_installation(tx, SYSTEM, page())).unwrap();
+    assert_eq!(entries[0].action, "user.create");
+}
+on_both!(what_belongs_to_nobody_is_for_the_system_alone);
