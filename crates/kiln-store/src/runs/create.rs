@@ -7,16 +7,15 @@ use kiln_core::id::{OrgId, RepoId, RunId, WorkflowId};
 use kiln_core::plan::Plan;
 use kiln_core::queue::Class;
 use kiln_core::run::{self, Again, Event, Run};
-use sha2::{Digest as _, Sha256};
 
 use super::change::Work;
 use super::facts::Known;
 use super::open::{Batch, Open};
 use super::rows::Attempt;
-use super::{Runs, load, save};
-use crate::sql::Sql;
+use super::{Runs, load, save, view};
+use crate::directory::{documents, workflows};
 use crate::tx::millis;
-use crate::{Refusal, StoreError, Tx};
+use crate::{Refusal, Scope, StoreError, Tx};
 
 /// The priority of what a person asked to be built again: it goes first.
 pub const REBUILD: i64 = 100;
@@ -75,12 +74,16 @@ impl Runs {
     /// Runs a run that ended again, or a part of it, as a further attempt. It goes first.
     pub async fn again(
         &self,
+        scope: Scope,
         run: RunId,
         what: Again,
         actor: impl Into<String>,
     ) -> Result<u32, StoreError> {
         let (known, actor) = (self.known.clone(), actor.into());
-        let work = async move |tx: &mut Tx<'_>| again(tx, &known, run, what, &actor).await;
+        let work = async move |tx: &mut Tx<'_>| {
+            view::visible(tx, scope, run).await?;
+            again(tx, &known, run, what, &actor).await
+        };
         self.store.write(work).await
     }
 }
@@ -96,7 +99,11 @@ async fn create(
     {
         return Ok(Created::Before(run));
     }
-    let number = next_number(tx, new).await?;
+    let workflow = workflows::get(tx, Scope::Org(new.org), new.workflow).await?;
+    if workflow.repo != new.repo {
+        return Err(Refusal::NotFound("workflow").into());
+    }
+    let number = workflows::next_run_number(tx, Scope::Org(new.org), new.workflow).await?;
     let run = insert_run(tx, new, number).await?;
     if let Some((key, _)) = &new.once {
         let sql = "UPDATE trigger_keys SET run_id = $2 WHERE key = $1";
@@ -105,8 +112,8 @@ async fn create(
     let attempt = Attempt {
         org: new.org,
         repo: new.repo,
-        plan: keep(tx, plan).await?,
-        context: keep(tx, &new.context).await?,
+        plan: documents::put(tx, plan).await?,
+        context: documents::put(tx, &new.context).await?,
         actor: new.actor.clone(),
         trust: new.trust.clone(),
         class: new.class.word().to_owned(),
@@ -155,18 +162,6 @@ async fn seen_before(
     Ok(Some(RunId(row.get(0)?)))
 }
 
-async fn next_number(tx: &mut Tx<'_>, new: &NewRun) -> Result<i64, StoreError> {
-    let row = tx
-        .one(
-            "workflow",
-            "UPDATE workflows SET runs = runs + 1 WHERE id = $1 AND repo_id = $2 AND org_id = $3
-             RETURNING runs",
-            &[new.workflow.0.into(), new.repo.0.into(), new.org.0.into()],
-        )
-        .await?;
-    row.get(0)
-}
-
 async fn insert_run(tx: &mut Tx<'_>, new: &NewRun, number: i64) -> Result<RunId, StoreError> {
     let row = tx
         .one(
@@ -193,15 +188,6 @@ async fn insert_run(tx: &mut Tx<'_>, new: &NewRun, number: i64) -> Result<RunId,
         )
         .await?;
     Ok(RunId(row.get(0)?))
-}
-
-/// Keeps a text under its hash.
-async fn keep(tx: &mut Tx<'_>, text: &str) -> Result<Arc<[u8]>, StoreError> {
-    let hash: [u8; 32] = Sha256::digest(text).into();
-    let sql = "INSERT INTO documents (hash, body, created_at) VALUES ($1, $2, $3)
-               ON CONFLICT (hash) DO NOTHING";
-    tx.execute(sql, &[hash[..].into(), text.into(), millis(tx.now()).into()]).await?;
-    Ok(hash[..].into())
 }
 
 async fn again(
@@ -234,10 +220,7 @@ async fn again(
     open.hood = hood;
     open.at_hand.whole = true;
     // Lists show the run as it is now.
-    let sql = Sql::of(
-        "UPDATE runs SET attempt = $2 WHERE id = $1",
-        "UPDATE runs SET attempt = $2 WHERE id = $1",
-    );
+    let sql = "UPDATE runs SET attempt = $2 WHERE id = $1";
     tx.execute(sql, &[run.0.into(), number.into()]).await?;
     start(tx, open).await?;
     Ok(number)

@@ -1,7 +1,7 @@
 //! What never changes about a run: its plan and what its expressions see. Read once, then kept.
 
 use std::collections::HashMap;
-use std::hash::Hash;
+
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kiln_core::id::RunId;
@@ -9,7 +9,11 @@ use kiln_core::plan;
 use kiln_core::run::Evaluator;
 
 use super::rows::Attempt;
-use crate::{StoreError, Tx};
+use crate::directory::documents::{self, Hash};
+use crate::{Duty, Scope, StoreError, Tx};
+
+/// Whose run it is was checked when it was created.
+const DUTY: Scope = Scope::System(Duty::Claims);
 
 /// Makes evaluators for runs out of what was stored with them.
 pub trait Evaluators: Send + Sync + 'static {
@@ -79,7 +83,7 @@ impl std::fmt::Debug for Facts {
 /// Plans and evaluators of the runs that were touched lately.
 pub(super) struct Known {
     evaluators: Arc<dyn Evaluators>,
-    plans: Cache<Arc<[u8]>, Arc<Plan>>,
+    plans: Cache<Hash, Arc<Plan>>,
     facts: Cache<(RunId, u32), Facts>,
 }
 
@@ -104,8 +108,8 @@ impl Known {
         if let Some(facts) = self.facts.get(&(run, number)) {
             return Ok(facts);
         }
-        let plan = self.plan(tx, &attempt.plan).await?;
-        let context = document(tx, &attempt.context).await?;
+        let plan = self.plan(tx, attempt.plan).await?;
+        let context = documents::get(tx, DUTY, attempt.context).await?;
         let evaluator = self.evaluators.evaluator(run, number, &plan.plan, &context);
         let evaluator = evaluator.map_err(|error| {
             StoreError::Database(format!("the context of run {run} cannot be used: {error}"))
@@ -115,24 +119,17 @@ impl Known {
         Ok(facts)
     }
 
-    async fn plan(&self, tx: &mut Tx<'_>, hash: &Arc<[u8]>) -> Result<Arc<Plan>, StoreError> {
-        if let Some(plan) = self.plans.get(hash) {
+    async fn plan(&self, tx: &mut Tx<'_>, hash: Hash) -> Result<Arc<Plan>, StoreError> {
+        if let Some(plan) = self.plans.get(&hash) {
             return Ok(plan);
         }
-        let text = document(tx, hash).await?;
+        let text = documents::get(tx, DUTY, hash).await?;
         let plan: plan::Plan = serde_json::from_str(&text)
             .map_err(|error| StoreError::Database(format!("a plan cannot be read: {error}")))?;
         let plan = Arc::new(Plan::new(plan));
-        self.plans.put(hash.clone(), plan.clone());
+        self.plans.put(hash, plan.clone());
         Ok(plan)
     }
-}
-
-async fn document(tx: &mut Tx<'_>, hash: &Arc<[u8]>) -> Result<String, StoreError> {
-    let row = tx
-        .one("document", "SELECT body FROM documents WHERE hash = $1", &[hash[..].into()])
-        .await?;
-    row.get(0)
 }
 
 /// A bounded memory: when it is full, the half that was put in first goes.
@@ -141,7 +138,7 @@ struct Cache<K, V> {
     capacity: usize,
 }
 
-impl<K: Hash + Eq, V: Clone> Cache<K, V> {
+impl<K: std::hash::Hash + Eq, V: Clone> Cache<K, V> {
     fn new(capacity: usize) -> Self {
         Self { entries: Mutex::new((0, HashMap::new())), capacity }
     }

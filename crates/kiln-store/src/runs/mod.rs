@@ -16,11 +16,15 @@ mod release;
 mod rows;
 mod save;
 mod tasks;
+mod unsupported;
 mod view;
 
 use std::sync::Arc;
 
-use crate::{Store, StoreError, Tx};
+use kiln_core::id::RunId;
+use kiln_core::run::Event;
+
+use crate::{Scope, Store, StoreError, Tx};
 
 pub use change::{Answer, Happened, JobNews, Refused, Word};
 pub use create::{Created, NewRun, REBUILD};
@@ -52,5 +56,23 @@ impl Runs {
         let known = self.known.clone();
         let work = async move |tx: &mut Tx<'_>| change::apply_all(tx, &known, &happened).await;
         self.store.write(work).await
+    }
+
+    /// Cancels a run. Jobs that must run even then go on, unless it is forced.
+    pub async fn cancel(
+        &self,
+        scope: Scope,
+        run: RunId,
+        by: impl Into<String>,
+        reason: impl Into<String>,
+        forced: bool,
+    ) -> Result<Answer, StoreError> {
+        let (known, by, reason) = (self.known.clone(), by.into(), reason.into());
+        let work = async move |tx: &mut Tx<'_>| {
+            view::visible(tx, scope, run).await?;
+            let event = Event::Cancel { by: by.clone(), reason: reason.clone(), forced };
+            change::apply_all(tx, &known, &[Happened::Run { run, event }]).await
+        };
+        Ok(self.store.write(work).await?.remove(0))
     }
 }

@@ -11,6 +11,7 @@ use kiln_core::time::Timestamp;
 use kiln_core::value::Object;
 
 use super::facts::Plan;
+use crate::directory::documents::Hash;
 use crate::sql::{Row, Value};
 use crate::table::Kind::{Bytes, Int, Text};
 use crate::table::{Column, Table};
@@ -139,8 +140,8 @@ pub(super) static JOBS: LazyLock<Table> = LazyLock::new(|| {
 pub(super) struct Attempt {
     pub(super) org: OrgId,
     pub(super) repo: RepoId,
-    pub(super) plan: Arc<[u8]>,
-    pub(super) context: Arc<[u8]>,
+    pub(super) plan: Hash,
+    pub(super) context: Hash,
     pub(super) actor: String,
     pub(super) trust: String,
     pub(super) class: String,
@@ -268,8 +269,8 @@ pub(super) fn attempt_facts(row: &Row) -> Result<(RunId, u32, Attempt), StoreErr
     let attempt = Attempt {
         org: OrgId(read.next()?),
         repo: RepoId(read.next()?),
-        plan: read.next::<Vec<u8>>()?.into(),
-        context: read.next::<Vec<u8>>()?.into(),
+        plan: read.next()?,
+        context: read.next()?,
         actor: read.next()?,
         trust: read.next()?,
         class: read.next()?,
@@ -296,8 +297,8 @@ pub(super) fn attempt_row(run: &Run, attempt: &Attempt) -> Vec<Value> {
         run.attempt.into(),
         attempt.org.0.into(),
         attempt.repo.0.into(),
-        Value::Bytes(attempt.plan.clone()),
-        Value::Bytes(attempt.context.clone()),
+        attempt.plan.into(),
+        attempt.context.into(),
         (&attempt.actor).into(),
         (&attempt.trust).into(),
         (&attempt.class).into(),

@@ -5,7 +5,7 @@ use kiln_core::run::{Conclusion, LegState, NodeState, RunState};
 use kiln_core::time::Timestamp;
 
 use super::rows::{self, ATTEMPTS, JOBS, NODES};
-use crate::{Row, StoreError, Tx};
+use crate::{Row, Scope, StoreError, Tx};
 
 /// An attempt of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,16 +58,12 @@ pub struct JobView {
 /// An attempt with all its jobs; the current one if none is named.
 pub async fn view(
     tx: &mut Tx<'_>,
+    scope: Scope,
     run: RunId,
     attempt: Option<u32>,
 ) -> Result<RunView, StoreError> {
-    let attempt = match attempt {
-        Some(attempt) => attempt,
-        None => {
-            let sql = "SELECT attempt FROM runs WHERE id = $1";
-            tx.one("run", sql, &[run.0.into()]).await?.get(0)?
-        }
-    };
+    let current = visible(tx, scope, run).await?;
+    let attempt = attempt.unwrap_or(current);
     let key = [run.0.into(), attempt.into()];
     let row = tx.one("run", ATTEMPTS.of_run(), &key).await?;
     let mut view = run_view(&row)?;
@@ -80,6 +76,12 @@ pub async fn view(
     view.nodes.sort_by_key(|node| node.number);
     view.jobs.sort_by_key(|job| job.number);
     Ok(view)
+}
+
+/// Refuses a run that the scope cannot see; says which attempt is the current one.
+pub(super) async fn visible(tx: &mut Tx<'_>, scope: Scope, run: RunId) -> Result<u32, StoreError> {
+    let sql = "SELECT attempt FROM runs WHERE id = $1 AND (org_id = $2 OR $2 IS NULL)";
+    tx.one("run", sql, &[run.into(), scope.parameter()]).await?.get(0)
 }
 
 fn run_view(row: &Row) -> Result<RunView, StoreError> {
