@@ -24,6 +24,7 @@ mod content;
 mod events;
 mod isolation;
 mod leadership;
+mod lifecycle;
 mod machines;
 mod organizations;
 mod outbox;
