@@ -70,11 +70,9 @@ pub(super) async fn heads(
                  WHERE q.lane_id = u.lane_id AND (q.key, q.job_id) > (u.key, u.job_id)
                  ORDER BY q.key, q.job_id LIMIT $4 FOR UPDATE SKIP LOCKED
              ) AS h";
-        let column =
-            |of: &dyn Fn(&(LaneId, (i64, i64))) -> i64| -> Value { after.iter().map(of).collect() };
-        let lanes = column(&|(lane, _)| lane.0);
-        let keys = column(&|(_, (key, _))| *key);
-        let jobs = column(&|(_, (_, job))| *job);
+        let lanes = after.iter().map(|(lane, _)| lane.0).collect();
+        let keys = after.iter().map(|(_, (key, _))| *key).collect();
+        let jobs = after.iter().map(|(_, (_, job))| *job).collect();
         tx.rows(sql, &[lanes, keys, jobs, piece.into()]).await?
     } else {
         let sql = "SELECT lane_id, key, job_id, attempt, number FROM queue

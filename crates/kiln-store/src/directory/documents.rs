@@ -4,10 +4,15 @@ use sha2::{Digest as _, Sha256};
 
 use super::names;
 use super::scope::Scope;
+use crate::tx::millis;
 use crate::{StoreError, Tx};
 
 /// The longest text that is kept.
 const LONGEST: usize = 64 << 20;
+
+/// How old a document may get, in milliseconds, before using it again makes it young: half of the time
+/// of grace that retention gives.
+const RENEWED_AFTER: i64 = 12 * 60 * 60 * 1000;
 
 /// The SHA-256 of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,9 +49,13 @@ pub async fn put(tx: &mut Tx<'_>, text: &str) -> Result<Hash, StoreError> {
         ));
     }
     let hash = Hash::of(text);
+    let now = millis(tx.now());
+    // One that is used again is young again, or retention could take it from under its new user.
     tx.execute(
-        "INSERT INTO documents (hash, body, created_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
-        &[hash.into(), text.into(), tx.now().into()],
+        "INSERT INTO documents (hash, body, created_at) VALUES ($1, $2, $3)
+         ON CONFLICT (hash) DO UPDATE SET created_at = excluded.created_at
+         WHERE documents.created_at < $4",
+        &[hash.into(), text.into(), now.into(), (now - RENEWED_AFTER).into()],
     )
     .await?;
     Ok(hash)

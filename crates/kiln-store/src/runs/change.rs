@@ -115,7 +115,7 @@ pub(super) async fn apply_all(
     for (at, happened) in happened.iter().enumerate() {
         match event_of(&mut batch, &legs, &leases, happened) {
             Ok(Some(event)) => {
-                work.queues.entry(happened.run()).or_default().push_back((at, event))
+                work.queues.entry(happened.run()).or_default().push_back((at, event));
             }
             Ok(None) => {}
             Err(refused) => work.answers[at] = Answer::Refused(refused),

@@ -132,9 +132,12 @@ impl Known {
     }
 }
 
+/// How many were ever put in, and each with its count then.
+type Entries<K, V> = (u64, HashMap<K, (u64, V)>);
+
 /// A bounded memory: when it is full, the half that was put in first goes.
 struct Cache<K, V> {
-    entries: Mutex<(u64, HashMap<K, (u64, V)>)>,
+    entries: Mutex<Entries<K, V>>,
     capacity: usize,
 }
 

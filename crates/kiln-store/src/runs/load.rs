@@ -5,6 +5,7 @@
 //! The lock of the attempt protects all rows of the run but one change: a claim takes a queued leg
 //! while it holds the leg's row in the queue. Whoever changes a queued leg therefore holds that, too.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
@@ -236,9 +237,9 @@ async fn groups(
         let repo = batch.runs[run].attempt.repo;
         for name in &wanted.groups {
             let key = (repo, name.clone());
-            if !batch.groups.contains_key(&key) {
+            if let Entry::Vacant(free) = batch.groups.entry(key) {
                 let group = lock_group(tx, repo, name).await?;
-                batch.groups.insert(key, SharedGroup { before: group.clone(), now: group });
+                free.insert(SharedGroup { before: group.clone(), now: group });
             }
             batch.run(*run).at_hand.groups.insert(name.clone());
         }

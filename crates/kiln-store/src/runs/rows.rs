@@ -532,7 +532,7 @@ fn job_changing(leg: &Leg, job: &Job) -> [Value; 19] {
     [
         state.into(),
         conclusion.into(),
-        runner.or(job.runner.filter(|_| leg.state.is_done())).into(),
+        runner.or_else(|| job.runner.filter(|_| leg.state.is_done())).into(),
         leg.attempt.into(),
         leg.retries.into(),
         leg.losses.into(),
