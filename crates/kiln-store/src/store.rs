@@ -1,20 +1,13 @@
 //! The store: one way to look, one way to change.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use kiln_core::time::Timestamp;
 
 use crate::postgres::Postgres;
 use crate::sqlite::Sqlite;
-use crate::{StoreError, Tx};
-
-/// Where the facts are kept.
-#[derive(Debug, Clone)]
-pub enum Options {
-    Sqlite { path: PathBuf },
-    Postgres { url: String, connections: usize },
-}
+use crate::{Options, StoreError, Tx};
 
 /// An open store; its clones are the same store.
 #[derive(Debug, Clone)]
@@ -37,6 +30,19 @@ impl Store {
             }
         };
         Ok(Self { arm })
+    }
+
+    /// Opens a file in which nothing must change, such as a backup.
+    pub fn open_read_only(path: &Path) -> Result<Self, StoreError> {
+        Ok(Self { arm: Arm::Sqlite(Sqlite::open_read_only(path)?) })
+    }
+
+    /// The file of the embedded database.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        match &self.arm {
+            Arm::Sqlite(sqlite) => Some(&sqlite.path),
+            Arm::Postgres(_) => None,
+        }
     }
 
     /// Changes something, durably, or nothing at all. The work may be run more than once; only the

@@ -103,17 +103,8 @@ impl<'t> Tx<'t> {
     /// Runs a statement for each of these rows: one by one on SQLite, where that is cheap, and as one
     /// set-based statement on PostgreSQL, which gets each column as an array.
     pub async fn execute_all(&mut self, sql: Sql, rows: &[Vec<Value>]) -> Result<u64, StoreError> {
-        let Some(first) = rows.first() else { return Ok(0) };
-        match &mut self.arm {
-            Arm::Sqlite(connection) => {
-                rows.iter().try_fold(0, |sum, row| Ok(sum + connection.execute(sql.sqlite, row)?))
-            }
-            Arm::Postgres(session) => {
-                let column = |at: usize| rows.iter().map(|row| row[at].clone()).collect();
-                let columns: Vec<Value> = (0..first.len()).map(column).collect();
-                session.execute(sql.postgres, &columns).await
-            }
-        }
+        let text = if self.is_postgres() { sql.postgres } else { sql.sqlite };
+        self.execute_all_of(text, rows).await
     }
 
     /// Waits until no other transaction holds the lock, and keeps it to the end. SQLite has one writer
@@ -124,6 +115,37 @@ impl<'t> Tx<'t> {
             session.rows(taken, &[lock.key().into()]).await?;
         }
         Ok(())
+    }
+
+    /// Rows of a statement that was made from the catalogue of the database.
+    pub(crate) async fn rows_of(
+        &mut self,
+        text: &str,
+        parameters: &[Value],
+    ) -> Result<Vec<Row>, StoreError> {
+        match &mut self.arm {
+            Arm::Sqlite(connection) => connection.rows(text, parameters),
+            Arm::Postgres(session) => session.rows(text, parameters).await,
+        }
+    }
+
+    /// Runs such a statement for each of these rows, as `execute_all` does.
+    pub(crate) async fn execute_all_of(
+        &mut self,
+        text: &str,
+        rows: &[Vec<Value>],
+    ) -> Result<u64, StoreError> {
+        let Some(first) = rows.first() else { return Ok(0) };
+        match &mut self.arm {
+            Arm::Sqlite(connection) => {
+                rows.iter().try_fold(0, |sum, row| Ok(sum + connection.execute(text, row)?))
+            }
+            Arm::Postgres(session) => {
+                let column = |at: usize| rows.iter().map(|row| row[at].clone()).collect();
+                let columns: Vec<Value> = (0..first.len()).map(column).collect();
+                session.execute(text, &columns).await
+            }
+        }
     }
 
     /// Several statements without parameters, for migrations.

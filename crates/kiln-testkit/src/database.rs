@@ -34,6 +34,14 @@ impl Database {
         Self { options, _directory: None }
     }
 
+    /// Another empty one of the same kind.
+    pub async fn like(other: &Self) -> Self {
+        match other.options {
+            Options::Sqlite { .. } => Self::sqlite(),
+            Options::Postgres { .. } => Self::postgres().await,
+        }
+    }
+
     pub fn open(&self) -> Store {
         Store::open(&self.options).expect("the database is new")
     }

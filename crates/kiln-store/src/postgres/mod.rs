@@ -13,6 +13,8 @@ pub(crate) use session::Session;
 
 /// How often work is run again after a deadlock, a serialization failure or a lost connection.
 const TRIES: u32 = 8;
+/// What our connections call themselves, so that others can tell that a Kiln is there.
+pub(crate) const APPLICATION: &str = "kiln";
 /// How long a caller waits for a free connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -38,10 +40,22 @@ impl Mode {
     }
 }
 
+/// Reads an address.
+pub(crate) fn address(url: &str) -> Result<tokio_postgres::Config, StoreError> {
+    url.parse().map_err(|error: tokio_postgres::Error| {
+        StoreError::Database(format!(
+            "the address of the database: {}",
+            crate::error::chain(&error)
+        ))
+    })
+}
+
 impl Postgres {
     pub(crate) fn open(url: &str, connections: usize) -> Result<Self, StoreError> {
-        let config: tokio_postgres::Config =
-            url.parse().map_err(|error| StoreError::Database(format!("the address: {error}")))?;
+        let mut config = address(url)?;
+        if config.get_application_name().is_none() {
+            config.application_name(APPLICATION);
+        }
         let manager = Manager::from_config(
             config,
             NoTls,

@@ -4,7 +4,7 @@ mod connection;
 mod readers;
 mod writer;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::StoreError;
@@ -18,12 +18,22 @@ use writer::Writer;
 pub(crate) struct Sqlite {
     pub(crate) writer: Writer,
     pub(crate) readers: Arc<Readers>,
+    pub(crate) path: PathBuf,
 }
 
 impl Sqlite {
     pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
-        let writer = Writer::start(Connection::open(path)?)?;
+        Self::with_writer(Connection::open(path)?, path)
+    }
+
+    /// A file in which nothing is changed, not even how it keeps its journal.
+    pub(crate) fn open_read_only(path: &Path) -> Result<Self, StoreError> {
+        Self::with_writer(Connection::open_reader(path)?, path)
+    }
+
+    fn with_writer(writer: Connection, path: &Path) -> Result<Self, StoreError> {
+        let writer = Writer::start(writer)?;
         let readers = Arc::new(Readers::open(path)?);
-        Ok(Self { writer, readers })
+        Ok(Self { writer, readers, path: path.to_owned() })
     }
 }
