@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::OpenFlags;
 
-use crate::{Copied, Options, Progress, Refusal, Store, StoreError, copy, prepare};
+use crate::{Copied, Options, Progress, Refusal, Status, Store, StoreError, copy, prepare};
 
 /// Writes a backup of one moment of the source; others may write to it meanwhile. The file appears
 /// when it is whole. An existing one is replaced only if `force` says so.
@@ -42,40 +42,51 @@ pub async fn backup(
     publish(&finished, file).map_err(|error| failed("write", file, &error))
 }
 
-/// Copies a backup into an empty database of either kind, which gets the newest schema.
-pub async fn restore(
-    file: &Path,
-    target: &Store,
-    progress: &mut dyn FnMut(Progress<'_>),
-) -> Result<Copied, StoreError> {
-    let source = open_backup(file).await?;
-    let status = source.status().await?;
-    is_sound(file.to_owned()).await?;
-    prepare(target).await?;
-    if status.version == status.newest {
-        return copy(&source, target, progress).await;
-    }
-    let scratch = Scratch::beside(&std::env::temp_dir().join("kiln-restore"))?;
-    let path = scratch.file("migrated.db");
-    compact(file.to_owned(), path.clone()).await?;
-    let migrated = Store::open(&Options::Sqlite { path })?;
-    migrated.migrate().await?;
-    copy(&migrated, target, progress).await
+/// A backup that can be restored.
+#[derive(Debug)]
+pub struct Backup {
+    file: PathBuf,
+    store: Store,
+    status: Status,
 }
 
-async fn open_backup(file: &Path) -> Result<Store, StoreError> {
-    File::open(file).map_err(|error| failed("read", file, &error))?;
-    let no_kiln = || {
-        let message = format!(
-            "`{}` is not a Kiln database; expected a file of `kiln db backup`",
-            file.display()
-        );
-        StoreError::from(Refusal::Invalid(message))
-    };
-    let store = Store::open_read_only(file).map_err(|_| no_kiln())?;
-    match store.describe().await {
-        Ok(description) if description.version > 0 => Ok(store),
-        _ => Err(no_kiln()),
+impl Backup {
+    /// Opens a backup, and refuses what is none, what is damaged and what a newer Kiln wrote. The file
+    /// is not changed.
+    pub async fn open(file: &Path) -> Result<Self, StoreError> {
+        File::open(file).map_err(|error| failed("read", file, &error))?;
+        let no_kiln = || {
+            let file = file.display();
+            let message =
+                format!("`{file}` is not a Kiln database; expected a file of `kiln db backup`");
+            StoreError::from(Refusal::Invalid(message))
+        };
+        let store = Store::open_read_only(file).map_err(|_| no_kiln())?;
+        match store.describe().await {
+            Ok(description) if description.version > 0 => {}
+            _ => return Err(no_kiln()),
+        }
+        let status = store.status().await?;
+        is_sound(file.to_owned()).await?;
+        Ok(Self { file: file.to_owned(), store, status })
+    }
+
+    /// Copies it into an empty database of either kind, which gets the newest schema.
+    pub async fn restore(
+        &self,
+        target: &Store,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Copied, StoreError> {
+        prepare(target).await?;
+        if self.status.version == self.status.newest {
+            return copy(&self.store, target, progress).await;
+        }
+        let scratch = Scratch::beside(&std::env::temp_dir().join("kiln-restore"))?;
+        let path = scratch.file("migrated.db");
+        compact(self.file.clone(), path.clone()).await?;
+        let migrated = Store::open(&Options::Sqlite { path })?;
+        migrated.migrate().await?;
+        copy(&migrated, target, progress).await
     }
 }
 

@@ -1,5 +1,8 @@
 //! What can be said about a database from outside, also about one that this Kiln must not use.
 
+use std::path::Path;
+use std::time::Duration;
+
 use rusqlite::OpenFlags;
 
 use crate::error::StoreError;
@@ -78,30 +81,60 @@ async fn describe(tx: &mut Tx<'_>) -> Result<Description, StoreError> {
     })
 }
 
-/// Whether another process has the database open. On PostgreSQL only a Kiln counts.
+/// How often, and how long, somebody who is just leaving is waited for.
+const LOOKS: u32 = 10;
+const BETWEEN: Duration = Duration::from_millis(50);
+
+/// Whether somebody else has the database open. On PostgreSQL only a Kiln counts.
 pub async fn is_in_use(options: &Options) -> Result<bool, StoreError> {
-    match options {
-        Options::Sqlite { path } if !path.exists() => Ok(false),
-        Options::Sqlite { path } => {
-            let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-            let connection = rusqlite::Connection::open_with_flags(path, flags)?;
-            connection.busy_timeout(std::time::Duration::ZERO)?;
-            // Nobody can have the file alone while somebody else has it open.
-            let alone = connection
-                .execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; ROLLBACK;");
-            match alone.map_err(StoreError::from) {
-                Err(error) if error.is_transient() => Ok(true),
-                other => other.map(|()| false),
-            }
-        }
+    let looker = match options {
+        Options::Sqlite { path } => Looker::File(path),
+        // One connection, so that we do not take ourselves for somebody else.
         Options::Postgres { url, .. } => {
-            let alone = Options::Postgres { url: url.clone(), connections: 1 };
-            let others = async |tx: &mut Tx<'_>| {
-                let question = "SELECT count(*) FROM pg_stat_activity
-                    WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = $1";
-                tx.rows(question, &[APPLICATION.into()]).await?[0].get::<i64>(0)
-            };
-            Ok(Store::open(&alone)?.read(others).await? > 0)
+            let options = Options::Postgres { url: url.clone(), connections: 1 };
+            Looker::Server(Store::open(&options)?)
         }
+    };
+    for look in 1..=LOOKS {
+        let in_use = match &looker {
+            Looker::File(path) => is_file_open(path)?,
+            Looker::Server(store) => has_others(store).await?,
+        };
+        if !in_use {
+            return Ok(false);
+        }
+        if look < LOOKS {
+            tokio::time::sleep(BETWEEN).await;
+        }
+    }
+    Ok(true)
+}
+
+enum Looker<'p> {
+    File(&'p Path),
+    Server(Store),
+}
+
+async fn has_others(server: &Store) -> Result<bool, StoreError> {
+    let others = async |tx: &mut Tx<'_>| {
+        let question = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1
+            AND datname = current_database() AND pid <> pg_backend_pid()";
+        tx.rows(question, &[APPLICATION.into()]).await?[0].get::<i64>(0)
+    };
+    Ok(server.read(others).await? > 0)
+}
+
+/// Nobody can have the file alone while somebody else has it open.
+fn is_file_open(path: &Path) -> Result<bool, StoreError> {
+    if !path.exists() {
+        return Ok(false);
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = rusqlite::Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(Duration::ZERO)?;
+    let alone = "PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; ROLLBACK;";
+    match connection.execute_batch(alone).map_err(StoreError::from) {
+        Err(error) if error.is_transient() => Ok(true),
+        other => other.map(|()| false),
     }
 }

@@ -17,7 +17,7 @@ mod sqlite;
 mod store;
 mod tx;
 
-pub use backup::{backup, restore};
+pub use backup::{Backup, backup};
 pub use copy::{Column, Copied, Kind, Phase, Progress, Table, Tally, copy, prepare};
 pub use describe::{Description, is_in_use};
 pub use error::{Refusal, StoreError};

@@ -4,6 +4,9 @@ mod connection;
 mod readers;
 mod writer;
 
+use std::fs::OpenOptions;
+use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -23,6 +26,7 @@ pub(crate) struct Sqlite {
 
 impl Sqlite {
     pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
+        make_private(path)?;
         Self::with_writer(Connection::open(path)?, path)
     }
 
@@ -35,5 +39,16 @@ impl Sqlite {
         let writer = Writer::start(writer)?;
         let readers = Arc::new(Readers::open(path)?);
         Ok(Self { writer, readers, path: path.to_owned() })
+    }
+}
+
+/// A new file is for its owner alone: there are sealed secrets in it and credentials of runners.
+fn make_private(path: &Path) -> Result<(), StoreError> {
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    match made {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            Err(StoreError::Database(format!("cannot make `{}`: {error}", path.display())))
+        }
+        _ => Ok(()),
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use kiln_store::{Options, Store, StoreError, Tx, backup, is_in_use, restore};
+use kiln_store::{Backup, Options, Store, StoreError, Tx, backup, is_in_use};
 use kiln_testkit::database::Database;
 
 use crate::filled::{Held, fill, number, run, tallies};
@@ -22,7 +22,7 @@ async fn back_up(store: &Store, file: &Path) -> Result<(), StoreError> {
 }
 
 async fn give_back(file: &Path, target: &Store) -> Result<(), StoreError> {
-    restore(file, target, &mut |_| ()).await.map(|_| ())
+    Backup::open(file).await?.restore(target, &mut |_| ()).await.map(|_| ())
 }
 
 fn names(folder: &Path) -> Vec<String> {

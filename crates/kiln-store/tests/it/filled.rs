@@ -72,14 +72,13 @@ async fn insert(tx: &mut Tx<'_>, text: &str) -> Result<(), kiln_store::StoreErro
 
 /// Writes `{bytes:00ff}` as each database wants it.
 fn with_bytes(text: &str, postgres: bool) -> String {
+    let (open, close) = if postgres { ("'\\x", "'") } else { ("x'", "'") };
     let mut parts = text.split("{bytes:");
-    let mut written = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |written, part| {
         let (bytes, rest) = part.split_once('}').expect("the brace is closed");
-        let open = if postgres { "'\\x" } else { "x'" };
-        written.push_str(&format!("{open}{bytes}'{rest}"));
-    }
-    written
+        [&written, open, bytes, close, rest].concat()
+    })
 }
 
 /// A count and checksum for each of these tables.
