@@ -35,7 +35,7 @@ pub async fn backup(
         let fresh = Store::open(&Options::Sqlite { path: path.clone() })?;
         fresh.migrate_to(version).await?;
         copy(source, &fresh, progress).await?;
-        drop(fresh);
+        fresh.close().await;
         compact(path, finished.clone()).await?;
     }
     may_be_written(file, force)?;

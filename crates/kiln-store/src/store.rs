@@ -37,6 +37,15 @@ impl Store {
         Ok(Self { arm: Arm::Sqlite(Sqlite::open_read_only(path)?) })
     }
 
+    /// Waits until the last clone of this store is gone and everything is closed. A SQLite database is
+    /// one file afterwards, without another beside it.
+    pub async fn close(self) {
+        match self.arm {
+            Arm::Sqlite(sqlite) => sqlite.close().await,
+            Arm::Postgres(postgres) => postgres.close(),
+        }
+    }
+
     /// The file of the embedded database.
     pub(crate) fn file(&self) -> Option<&Path> {
         match &self.arm {

@@ -71,6 +71,10 @@ impl Postgres {
         Ok(Self { pool })
     }
 
+    pub(crate) fn close(&self) {
+        self.pool.close();
+    }
+
     pub(crate) async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         F: AsyncFn(&mut Tx<'_>) -> Result<T, StoreError> + Send + Sync + 'static,

@@ -19,8 +19,9 @@ use writer::Writer;
 /// An open database file.
 #[derive(Debug, Clone)]
 pub(crate) struct Sqlite {
-    pub(crate) writer: Writer,
     pub(crate) readers: Arc<Readers>,
+    /// After the readers, so that it goes last: then SQLite puts everything into the one file.
+    pub(crate) writer: Writer,
     pub(crate) path: PathBuf,
 }
 
@@ -38,7 +39,14 @@ impl Sqlite {
     fn with_writer(writer: Connection, path: &Path) -> Result<Self, StoreError> {
         let writer = Writer::start(writer)?;
         let readers = Arc::new(Readers::open(path)?);
-        Ok(Self { writer, readers, path: path.to_owned() })
+        Ok(Self { readers, writer, path: path.to_owned() })
+    }
+
+    /// Waits until the file is closed.
+    pub(crate) async fn close(self) {
+        let Self { readers, writer, .. } = self;
+        drop(readers);
+        writer.close().await;
     }
 }
 

@@ -227,3 +227,16 @@ async fn a_database_that_somebody_has_open_is_told(database: Database) {
     assert_eq!(number(&store, "SELECT count(*) FROM audit").await, 1);
 }
 with_database!(a_database_that_somebody_has_open_is_told);
+
+/// Somebody who copies the file of a closed database must not miss half of it.
+#[tokio::test]
+async fn a_closed_database_is_one_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kiln.db");
+    let store = Store::open(&Options::Sqlite { path }).unwrap();
+    store.migrate().await.unwrap();
+    store.write(async |tx: &mut Tx<'_>| pair(tx).await).await.unwrap();
+    assert!(names(folder.path()).len() > 1);
+    store.close().await;
+    assert_eq!(names(folder.path()), ["kiln.db"]);
+}

@@ -13,7 +13,12 @@ use crate::{Answer, Place};
 /// Runs work on a database that the binary uses.
 fn on<T>(options: &Options, work: impl AsyncFnOnce(&Store) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async { work(&Store::open(options).unwrap()).await })
+    runtime.block_on(async {
+        let store = Store::open(options).unwrap();
+        let answer = work(&store).await;
+        store.close().await;
+        answer
+    })
 }
 
 fn sqlite(place: &Place, name: &str) -> Options {
@@ -87,6 +92,7 @@ fn a_new_database_is_made_where_it_usually_is() {
     let made = place.kiln_with(&env, &["db", "migrate", "--json"]);
     let newest = made.code(0).json()["version"].as_i64().unwrap();
     assert_eq!(made.json()["before"], 0);
+    assert_eq!(std::fs::read_dir(data.join("kiln")).unwrap().count(), 1, "it is one file");
     let again = place.kiln_with(&env, &["db", "migrate"]);
     assert!(again.code(0).out.contains("has the newest schema already"), "{again:#?}");
     let status = place.kiln_with(&env, &["db", "status", "--json"]).code(0).json();
@@ -173,6 +179,7 @@ fn everything_goes_to_postgres_and_back_by_a_backup() {
 
     let restored = place.kiln(&["db", "restore", "day.backup", "--database", "to.db"]);
     assert!(restored.code(0).out.contains("restored 3001 rows into `to.db`"), "{restored:#?}");
+    assert!(!place.path().join("to.db-wal").exists(), "the database is one file");
     // The last question on PostgreSQL used up an id.
     assert_eq!(contents(&sqlite(&place, "to.db")), ("mona".to_owned(), 4, 3_000));
     let again = place.kiln(&["db", "restore", "day.backup", "--database", "to.db"]);

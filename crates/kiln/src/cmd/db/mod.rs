@@ -86,6 +86,7 @@ async fn migrate(place: &Place, json: bool, console: &mut Console) -> Result<Out
         bail!("database `{place}` has schema {}, {trouble}", before.version);
     }
     let after = place.explain(store.migrate().await)?;
+    store.close().await;
     let text = if json {
         let answer = json!({
             "database": place.to_string(), "before": before.version, "version": after.version,
@@ -137,6 +138,7 @@ async fn fill_from(file: &Path, place: &Place, console: &mut Console) -> Result<
     let copied = backup.restore(&store, &mut |progress| shown.show(progress)).await;
     shown.end();
     let copied = place.explain(copied)?;
+    store.close().await;
     console.print_raw(&format!("restored {} rows into `{place}`\n", copied.rows))?;
     Ok(Outcome::Clean)
 }
@@ -155,6 +157,7 @@ async fn move_all(from: &Place, to: &Place, console: &mut Console) -> Result<Out
     let copied = copy(&source, &target, &mut |progress| shown.show(progress)).await;
     shown.end();
     let copied = to.explain(copied)?;
+    target.close().await;
     console.print_raw(&format!(
         "copied {} rows into `{to}` and compared them; start Kiln with it now\n\
          `{from}` is as it was; remove it when you do not need it any more\n",
