@@ -112,14 +112,11 @@ impl Store {
 
     /// Which schema the database has. One that this Kiln must not use is refused.
     pub async fn status(&self) -> Result<Status, StoreError> {
-        let state = async |tx: &mut Tx<'_>| Ok((version(tx).await?, is_incomplete(tx).await?));
-        let (version, incomplete) = self.read(state).await?;
-        if incomplete {
-            let message = "a copy into this database was cut off, so it is incomplete; \
-                remove it and begin again with a new one";
-            return Err(Refusal::Conflict(message.to_owned()).into());
-        }
-        let newest = newest();
+        let state = async |tx: &mut Tx<'_>| {
+            must_be_complete(tx).await?;
+            version(tx).await
+        };
+        let (version, newest) = (self.read(state).await?, newest());
         if version > newest {
             let message = format!(
                 "the database has schema {version}, this Kiln knows {newest}; use the newer Kiln that wrote it"
@@ -184,6 +181,16 @@ pub(crate) async fn version(tx: &mut Tx<'_>) -> Result<i64, StoreError> {
 /// Whether a copy into this database began and did not end.
 pub(crate) async fn is_incomplete(tx: &mut Tx<'_>) -> Result<bool, StoreError> {
     exists(tx, "copying").await
+}
+
+/// Refuses a database into which a copy goes, or went without an end.
+pub(crate) async fn must_be_complete(tx: &mut Tx<'_>) -> Result<(), StoreError> {
+    if !is_incomplete(tx).await? {
+        return Ok(());
+    }
+    let message = "a copy into this database is under way or was cut off, so it is incomplete; \
+        remove it and begin again with a new one";
+    Err(Refusal::Conflict(message.to_owned()).into())
 }
 
 async fn exists(tx: &mut Tx<'_>, table: &str) -> Result<bool, StoreError> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::catalogue::{self, Table};
 use super::counters::{self, Counters};
-use crate::{Refusal, Store, StoreError, Tx, Value, partitions};
+use crate::{Refusal, Store, StoreError, Tx, Value, migrate, partitions};
 
 /// The database that a copy goes to.
 #[derive(Debug)]
@@ -72,6 +72,7 @@ pub async fn prepare(store: &Store) -> Result<(), StoreError> {
 
 async fn mark(tx: &mut Tx<'_>) -> Result<(), StoreError> {
     tx.lock(crate::tx::Lock::Schema).await?;
+    migrate::must_be_complete(tx).await?;
     is_empty(tx).await?;
     tx.script("CREATE TABLE copying (started_at BIGINT NOT NULL)").await
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use kiln_store::{Copied, Phase, Refusal, Store, StoreError, Tx, copy, prepare};
+use kiln_store::{Copied, Phase, Progress, Refusal, Store, StoreError, Tx, copy, prepare};
 use kiln_testkit::database::Database;
 
 use crate::filled::{Held, fill, number, run, tallies};
@@ -232,6 +232,56 @@ async fn what_the_target_cannot_hold_is_an_error_that_names_the_table() {
     assert_refused(copied(&source, &target).await, "was cut off");
 }
 
+/// Two commands that were started with the same target must not mix their rows.
+async fn of_two_copies_into_one_database_one_is_refused(database: Database) {
+    let source = Held::sqlite().full().await;
+    let (one, other) = (database.open(), database.open());
+    prepare(&one).await.unwrap();
+    let (mut quiet, mut silent) = (|_: Progress<'_>| (), |_: Progress<'_>| ());
+    let answers = tokio::join!(copy(&source, &one, &mut quiet), copy(&source, &other, &mut silent));
+    let (done, refused) = match answers {
+        (Ok(done), refused) | (refused, Ok(done)) => (done, refused),
+        other => panic!("{other:?}"),
+    };
+    assert!(refused.is_err(), "{refused:?}");
+    let tables = source.tables().await.unwrap();
+    assert_eq!(done.tables, tables.len());
+    assert_eq!(tallies(&one, &tables).await, tallies(&source, &tables).await);
+}
+with_database!(of_two_copies_into_one_database_one_is_refused);
+
+/// More than one page along keys of numbers, texts, bytes and several columns.
+async fn every_kind_of_key_is_read_in_pages(database: Database) {
+    let source = database.open();
+    fill(&source, source.status().await.unwrap().newest).await;
+    let work = async |tx: &mut Tx<'_>| {
+        for number in 0..300_i64 {
+            let hash: Vec<u8> = number.wrapping_mul(7_919).to_le_bytes().to_vec();
+            let add = "INSERT INTO documents (hash, body, created_at) VALUES ($1, 'x', 0)";
+            tx.execute(add, &[hash.into()]).await?;
+            let case = if number % 2 == 0 { "Ä" } else { "a" };
+            let key = format!("{case}-{}-🔥", number % 150);
+            let add = "INSERT INTO object_tags (object_id, tag) VALUES ($1, $2)";
+            let object = if number < 150 { 1 } else { 9_007_199_254_740_993_i64 };
+            tx.execute(add, &[object.into(), (&key).into()]).await?;
+            let add = "INSERT INTO trigger_keys (key, run_id, at) VALUES ($1, 1, 0)";
+            tx.execute(add, &[format!("{key}{number}").into()]).await?;
+            let add = "INSERT INTO queue (lane_id, key, job_id, attempt, number) VALUES ($1, $2, $3, 1, 0)";
+            tx.execute(add, &[(number % 3).into(), (number % 5 - 2).into(), number.into()]).await?;
+        }
+        Ok(())
+    };
+    source.write(work).await.unwrap();
+    let tables = source.tables().await.unwrap();
+    let before = tallies(&source, &tables).await;
+    assert_eq!(before["documents"].rows, 302);
+    for target in [Held::sqlite(), Held::postgres().await] {
+        copied(&source, &target).await.unwrap();
+        assert_eq!(tallies(&target, &tables).await, before);
+    }
+}
+with_database!(every_kind_of_key_is_read_in_pages);
+
 /// Many pages, while others write to the source: the copy is one moment.
 async fn a_copy_is_one_moment_of_its_source(database: Database) {
     let source = full(&database).await;
@@ -241,7 +291,7 @@ async fn a_copy_is_one_moment_of_its_source(database: Database) {
     let stop = Arc::new(AtomicBool::new(false));
     let writer = tokio::spawn(add_pairs(source.clone(), Arc::clone(&stop)));
     let mut seen = Vec::new();
-    let mut watch = |progress: kiln_store::Progress<'_>| {
+    let mut watch = |progress: Progress<'_>| {
         if progress.table == "outbox" {
             seen.push((progress.phase, progress.done, progress.total));
         }
