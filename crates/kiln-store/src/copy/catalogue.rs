@@ -135,14 +135,20 @@ pub(crate) async fn tables(tx: &mut Tx<'_>) -> Result<Vec<Table>, StoreError> {
     for row in tx.rows(REFERENCES, &[]).await? {
         references.push((row.get::<String>(0)?, row.get::<String>(1)?));
     }
-    let tables = tables.into_values().map(with_key).collect::<Result<_, _>>()?;
+    let postgres = tx.is_postgres();
+    let tables = tables.into_values().map(|(table, key)| with_key(table, key, postgres));
+    let tables = tables.collect::<Result<_, _>>()?;
     ordered(tables, &references)
 }
 
-fn with_key((mut table, key): (Table, BTreeMap<i64, String>)) -> Result<Table, StoreError> {
+fn with_key(
+    mut table: Table,
+    key: BTreeMap<i64, String>,
+    postgres: bool,
+) -> Result<Table, StoreError> {
     table.key = key.into_values().collect();
-    if table.is_events() {
-        // The order in which they happened; on PostgreSQL there is no other key.
+    if table.is_events() && postgres {
+        // The order in which they happened, which on SQLite is that of their ids.
         table.key = vec!["txid".to_owned(), "id".to_owned()];
     }
     if table.key.is_empty() {
