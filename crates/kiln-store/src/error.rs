@@ -51,6 +51,12 @@ pub enum Refusal {
     Denied(String),
 }
 
+/// An error with its causes, for messages in which nobody will ask for them.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
         use rusqlite::ErrorCode;
@@ -72,7 +78,7 @@ impl From<tokio_postgres::Error> for StoreError {
                 let detail = db.detail().map(|detail| format!(" ({detail})")).unwrap_or_default();
                 format!("{}{detail}", db.message())
             }
-            None => error.to_string(),
+            None => chain(&error),
         };
         let Some(code) = error.code() else {
             // Without an answer of the server the connection is gone, and with it the transaction.

@@ -4,8 +4,11 @@
 //! closure over a [`Tx`], which speaks to either database; functions over rows are written once, and
 //! where statements must differ, both variants stand side by side in a [`Sql`].
 
+mod backup;
 pub mod claims;
 pub mod content;
+mod copy;
+mod describe;
 pub mod directory;
 mod error;
 pub mod events;
@@ -13,6 +16,7 @@ mod gather;
 mod ids;
 mod leader;
 mod migrate;
+mod options;
 pub mod outbox;
 mod partitions;
 mod postgres;
@@ -27,6 +31,9 @@ mod traffic;
 mod tx;
 mod words;
 
+pub use backup::{Backup, backup};
+pub use copy::{Column, Copied, Kind, Phase, Progress, Table, Tally, copy, prepare};
+pub use describe::{Description, is_in_use};
 pub use directory::actor::{Actor, ActorKind};
 pub use directory::page::Page;
 pub use directory::scope::{Duty, Scope};
@@ -34,8 +41,9 @@ pub use error::{Refusal, StoreError};
 pub use gather::{Answers, Gather};
 pub use leader::Leadership;
 pub use migrate::Status;
+pub use options::Options;
 pub use signal::{Signal, Subscription};
 pub use sql::{FromValue, Row, Sql, Value};
-pub use store::{Options, Store};
+pub use store::Store;
 pub use traffic::Traffic;
 pub use tx::Tx;

@@ -96,7 +96,14 @@ pub struct Status {
 impl Store {
     /// Brings the schema up to date. Several servers may try at once; one does it, the others wait.
     pub async fn migrate(&self) -> Result<Status, StoreError> {
-        for step in STEPS.iter().copied() {
+        self.migrate_to(newest()).await
+    }
+
+    /// Brings the schema to this version and no further: for backups of older databases, and tests.
+    #[doc(hidden)]
+    pub async fn migrate_to(&self, version: i64) -> Result<Status, StoreError> {
+        self.status().await?;
+        for step in STEPS.iter().copied().filter(|step| step.version <= version) {
             self.write(async move |tx: &mut Tx<'_>| apply(tx, step).await).await?;
         }
         self.write(async |tx: &mut Tx<'_>| partitions::ensure(tx).await).await?;
@@ -104,9 +111,13 @@ impl Store {
         self.status().await
     }
 
+    /// Which schema the database has. One that this Kiln must not use is refused.
     pub async fn status(&self) -> Result<Status, StoreError> {
-        let newest = STEPS.last().map_or(0, |step| step.version);
-        let version = self.read(async |tx: &mut Tx<'_>| version(tx).await).await?;
+        let state = async |tx: &mut Tx<'_>| {
+            must_be_complete(tx).await?;
+            version(tx).await
+        };
+        let (version, newest) = (self.read(state).await?, newest());
         if version > newest {
             let message = format!(
                 "the database has schema {version}, this Kiln knows {newest}; use the newer Kiln that wrote it"
@@ -115,6 +126,16 @@ impl Store {
         }
         Ok(Status { version, newest })
     }
+}
+
+pub(crate) fn newest() -> i64 {
+    STEPS.last().map_or(0, |step| step.version)
+}
+
+/// What is left to do after this version.
+pub(crate) fn pending(version: i64) -> Vec<(i64, &'static str)> {
+    let later = STEPS.iter().filter(|step| step.version > version);
+    later.map(|step| (step.version, step.name)).collect()
 }
 
 async fn apply(tx: &mut Tx<'_>, step: Step) -> Result<(), StoreError> {
@@ -151,13 +172,32 @@ fn agrees(step: &Step, applied: &str) -> Result<(), StoreError> {
     Err(Refusal::Conflict(message).into())
 }
 
-async fn version(tx: &mut Tx<'_>) -> Result<i64, StoreError> {
-    let exists = Sql::of(
-        "SELECT count(*) FROM sqlite_master WHERE name = 'schema_steps'",
-        "SELECT count(*) FROM pg_tables WHERE tablename = 'schema_steps' AND schemaname = current_schema()",
-    );
-    if tx.one("table", exists, &[]).await?.get::<i64>(0)? == 0 {
+pub(crate) async fn version(tx: &mut Tx<'_>) -> Result<i64, StoreError> {
+    if !exists(tx, "schema_steps").await? {
         return Ok(0);
     }
     tx.one("step", "SELECT coalesce(max(version), 0) FROM schema_steps", &[]).await?.get(0)
+}
+
+/// Whether a copy into this database began and did not end.
+pub(crate) async fn is_incomplete(tx: &mut Tx<'_>) -> Result<bool, StoreError> {
+    exists(tx, "copying").await
+}
+
+/// Refuses a database into which a copy goes, or went without an end.
+pub(crate) async fn must_be_complete(tx: &mut Tx<'_>) -> Result<(), StoreError> {
+    if !is_incomplete(tx).await? {
+        return Ok(());
+    }
+    let message = "a copy into this database is under way or was cut off, so it is incomplete; \
+        remove it and begin again with a new one";
+    Err(Refusal::Conflict(message.to_owned()).into())
+}
+
+async fn exists(tx: &mut Tx<'_>, table: &str) -> Result<bool, StoreError> {
+    let exists = Sql::of(
+        "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = $1",
+        "SELECT count(*) FROM pg_tables WHERE tablename = $1 AND schemaname = current_schema()",
+    );
+    Ok(tx.one("table", exists, &[table.into()]).await?.get::<i64>(0)? > 0)
 }

@@ -21,15 +21,25 @@ pub(crate) async fn ensure(tx: &mut Tx<'_>) -> Result<(), StoreError> {
     if !tx.is_postgres() {
         return Ok(());
     }
-    tx.lock(Lock::Schema).await?;
     let last: i64 = tx.one("sequence", "SELECT last_value FROM run_ids", &[]).await?.get(0)?;
-    for part in last / SIZE..=last / SIZE + AHEAD {
+    let parts: Vec<i64> = (part_of(last)..=part_of(last) + AHEAD).collect();
+    make(tx, &parts).await
+}
+
+/// Makes these partitions of every table, where they are missing.
+pub(crate) async fn make(tx: &mut Tx<'_>, parts: &[i64]) -> Result<(), StoreError> {
+    if !tx.is_postgres() || parts.is_empty() {
+        return Ok(());
+    }
+    tx.lock(Lock::Schema).await?;
+    for part in parts {
+        let end = (part + 1).checked_mul(SIZE).map(|end| end.to_string());
+        let end = end.unwrap_or_else(|| "MAXVALUE".to_owned());
         for table in TABLES {
             tx.script(&format!(
                 "CREATE TABLE IF NOT EXISTS {table}_{part} PARTITION OF {table} \
-                 FOR VALUES FROM ({}) TO ({}) WITH (fillfactor = 80)",
+                 FOR VALUES FROM ({}) TO ({end}) WITH (fillfactor = 80)",
                 part * SIZE,
-                (part + 1) * SIZE
             ))
             .await?;
         }
@@ -89,4 +99,17 @@ async fn drop_table(
     }
     tx.script(&format!("DROP TABLE IF EXISTS {table}")).await?;
     Ok(true)
+}
+
+/// The partition in which a run lies.
+pub(crate) fn part_of(run: i64) -> i64 {
+    run.div_euclid(SIZE)
+}
+
+/// The column by which a table is cut, if it is.
+pub(crate) fn column(table: &str) -> Option<&'static str> {
+    match table {
+        "runs" => Some("id"),
+        table => TABLES.contains(&table).then_some("run_id"),
+    }
 }

@@ -1,6 +1,6 @@
 //! The store: one way to look, one way to change.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,14 +11,7 @@ use crate::leader::Leadership;
 use crate::postgres::Postgres;
 use crate::signal::{Hub, Subscription};
 use crate::sqlite::Sqlite;
-use crate::{StoreError, Tx};
-
-/// Where the facts are kept.
-#[derive(Debug, Clone)]
-pub enum Options {
-    Sqlite { path: PathBuf },
-    Postgres { url: String, connections: usize },
-}
+use crate::{Options, StoreError, Tx};
 
 /// An open store; its clones are the same store.
 #[derive(Debug, Clone)]
@@ -46,6 +39,29 @@ impl Store {
                 let arm = Arm::Postgres(Postgres::open(url, *connections, Arc::clone(&hub))?);
                 Ok(Self { arm, hub })
             }
+        }
+    }
+
+    /// Opens a file in which nothing must change, such as a backup.
+    pub fn open_read_only(path: &Path) -> Result<Self, StoreError> {
+        let hub = Arc::new(Hub::default());
+        Ok(Self { arm: Arm::Sqlite(Sqlite::open_read_only(path, Arc::clone(&hub))?), hub })
+    }
+
+    /// Waits until the last clone of this store is gone and everything is closed. A SQLite database is
+    /// one file afterwards, without another beside it.
+    pub async fn close(self) {
+        match self.arm {
+            Arm::Sqlite(sqlite) => sqlite.close().await,
+            Arm::Postgres(postgres) => postgres.close(),
+        }
+    }
+
+    /// The file of the embedded database.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        match &self.arm {
+            Arm::Sqlite(sqlite) => Some(&sqlite.path),
+            Arm::Postgres(_) => None,
         }
     }
 

@@ -117,15 +117,8 @@ impl<'t> Tx<'t> {
     /// Runs a statement for each of these rows: one by one on SQLite, where that is cheap, and as one
     /// set-based statement on PostgreSQL, which gets each column as an array.
     pub async fn execute_all(&mut self, sql: Sql, rows: &[Vec<Value>]) -> Result<u64, StoreError> {
-        if rows.is_empty() {
-            return Ok(0);
-        }
-        match &mut self.arm {
-            Arm::Sqlite(connection) => {
-                rows.iter().try_fold(0, |sum, row| Ok(sum + connection.execute(sql.sqlite, row)?))
-            }
-            Arm::Postgres(session) => session.execute(sql.postgres, &columns_of(rows)).await,
-        }
+        let text = if self.is_postgres() { sql.postgres } else { sql.sqlite };
+        self.execute_all_of(text, rows).await
     }
 
     /// Asks the same for each of these rows of parameters, and gathers the answers: see
@@ -167,6 +160,35 @@ impl<'t> Tx<'t> {
             session.rows(taken, &[lock.key().into()]).await?;
         }
         Ok(())
+    }
+
+    /// Rows of a statement that was made from the catalogue of the database.
+    pub(crate) async fn rows_of(
+        &mut self,
+        text: &str,
+        parameters: &[Value],
+    ) -> Result<Vec<Row>, StoreError> {
+        match &mut self.arm {
+            Arm::Sqlite(connection) => connection.rows(text, parameters),
+            Arm::Postgres(session) => session.rows(text, parameters).await,
+        }
+    }
+
+    /// Runs such a statement for each of these rows, as `execute_all` does.
+    pub(crate) async fn execute_all_of(
+        &mut self,
+        text: &str,
+        rows: &[Vec<Value>],
+    ) -> Result<u64, StoreError> {
+        if rows.is_empty() {
+            return Ok(0);
+        }
+        match &mut self.arm {
+            Arm::Sqlite(connection) => {
+                rows.iter().try_fold(0, |sum, row| Ok(sum + connection.execute(text, row)?))
+            }
+            Arm::Postgres(session) => session.execute(text, &columns_of(rows)).await,
+        }
     }
 
     /// Several statements without parameters, for migrations.

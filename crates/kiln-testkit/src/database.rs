@@ -27,11 +27,22 @@ impl Database {
         let address = address();
         let name = unused_name();
         let client = connect(&address).await;
-        let made = client.batch_execute(&format!("CREATE DATABASE {name}")).await;
-        made.expect("the cluster is ours");
+        // The id of a process comes again; what an earlier one left under it is nobody's.
+        for statement in ["DROP DATABASE IF EXISTS", "CREATE DATABASE"] {
+            let done = client.batch_execute(&format!("{statement} {name}")).await;
+            done.expect("the cluster is ours");
+        }
         let base = address.rsplit_once('/').map_or(address.as_str(), |(base, _)| base);
         let options = Options::Postgres { url: format!("{base}/{name}"), connections: 8 };
         Self { options, _directory: None }
+    }
+
+    /// Another empty one of the same kind.
+    pub async fn like(other: &Self) -> Self {
+        match other.options {
+            Options::Sqlite { .. } => Self::sqlite(),
+            Options::Postgres { .. } => Self::postgres().await,
+        }
     }
 
     pub fn open(&self) -> Store {

@@ -1,11 +1,15 @@
 //! What can be typed: commands, options, their help and examples.
 
+mod db;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::limits;
+
+pub(crate) use db::{DatabaseArg, DbArgs, DbCommand};
 
 /// Check, explain, draw and run GitHub Actions workflows on this machine
 ///
@@ -39,6 +43,7 @@ pub(crate) enum Command {
     Eval(EvalArgs),
     Plan(PlanArgs),
     Graph(GraphArgs),
+    Db(DbArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
     /// Ends the processes of a run whose kiln is gone

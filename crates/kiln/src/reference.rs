@@ -19,7 +19,7 @@ pub fn cli_reference() -> String {
     page.push_str("\nOptions of every command:\n\n");
     arguments(options(&root), &mut page);
     for command in visible(&root) {
-        section(command, &mut page);
+        sections("kiln", command, &mut page);
     }
     page
 }
@@ -28,8 +28,17 @@ fn visible(root: &Command) -> impl Iterator<Item = &Command> {
     root.get_subcommands().filter(|command| !command.is_hide_set())
 }
 
-fn section(command: &Command, page: &mut String) {
-    let _ = write!(page, "\n## kiln {}\n\n", command.get_name());
+/// A section for the command and for each of those below it.
+fn sections(above: &str, command: &Command, page: &mut String) {
+    let name = format!("{above} {}", command.get_name());
+    section(&name, command, page);
+    for below in visible(command) {
+        sections(&name, below, page);
+    }
+}
+
+fn section(name: &str, command: &Command, page: &mut String) {
+    let _ = write!(page, "\n## {name}\n\n");
     describe(command, page);
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ");
@@ -81,8 +90,11 @@ mod tests {
     #[test]
     fn the_reference_names_every_command_and_option() {
         let page = cli_reference();
-        for command in visible(&crate::cli::command()) {
-            assert!(page.contains(&format!("## kiln {}", command.get_name())), "{page}");
+        let root = crate::cli::command();
+        let all =
+            visible(&root).flat_map(|command| std::iter::once(command).chain(visible(command)));
+        for command in all {
+            assert!(page.contains(&format!(" {}\n", command.get_name())), "{page}");
             for option in options(command) {
                 let long = option.get_long().unwrap();
                 assert!(page.contains(&format!("--{long}")), "--{long} is missing");

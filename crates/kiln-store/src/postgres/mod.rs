@@ -17,6 +17,8 @@ pub(crate) use session::Session;
 
 /// How often work is run again after a deadlock, a serialization failure or a lost connection.
 const TRIES: u32 = 8;
+/// What our connections call themselves, so that others can tell that a Kiln is there.
+pub(crate) const APPLICATION: &str = "kiln";
 /// How long a caller waits for a free connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -45,10 +47,22 @@ impl Mode {
     }
 }
 
+/// Reads an address.
+pub(crate) fn address(url: &str) -> Result<Config, StoreError> {
+    url.parse().map_err(|error: tokio_postgres::Error| {
+        StoreError::Database(format!(
+            "the address of the database: {}",
+            crate::error::chain(&error)
+        ))
+    })
+}
+
 impl Postgres {
     pub(crate) fn open(url: &str, connections: usize, hub: Arc<Hub>) -> Result<Self, StoreError> {
-        let config: Config =
-            url.parse().map_err(|error| StoreError::Database(format!("the address: {error}")))?;
+        let mut config = address(url)?;
+        if config.get_application_name().is_none() {
+            config.application_name(APPLICATION);
+        }
         let listener = Arc::new(Listener::new(config.clone(), Arc::clone(&hub)));
         let manager = Manager::from_config(
             config.clone(),
@@ -63,6 +77,10 @@ impl Postgres {
             .build()
             .map_err(|error| StoreError::Database(error.to_string()))?;
         Ok(Self { pool, config: Arc::new(config), hub, listener })
+    }
+
+    pub(crate) fn close(&self) {
+        self.pool.close();
     }
 
     pub(crate) async fn write<T, F>(&self, work: F) -> Result<T, StoreError>

@@ -62,7 +62,7 @@ impl Session {
 
     pub(crate) async fn rows(
         &self,
-        sql: &'static str,
+        sql: &str,
         parameters: &[Value],
     ) -> Result<Vec<Row>, StoreError> {
         let statement = self.connection().prepare_cached(sql).await?;
@@ -70,11 +70,7 @@ impl Session {
         rows.iter().map(row_of).collect()
     }
 
-    pub(crate) async fn execute(
-        &self,
-        sql: &'static str,
-        parameters: &[Value],
-    ) -> Result<u64, StoreError> {
+    pub(crate) async fn execute(&self, sql: &str, parameters: &[Value]) -> Result<u64, StoreError> {
         let statement = self.connection().prepare_cached(sql).await?;
         Ok(self.connection().execute(&statement, &by_reference(parameters)).await?)
     }

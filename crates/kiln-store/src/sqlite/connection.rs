@@ -41,11 +41,7 @@ impl Connection {
         Ok(Self(connection))
     }
 
-    pub(crate) fn rows(
-        &mut self,
-        sql: &'static str,
-        parameters: &[Value],
-    ) -> Result<Vec<Row>, StoreError> {
+    pub(crate) fn rows(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<Row>, StoreError> {
         let mut statement = self.0.prepare_cached(&for_sqlite(sql))?;
         let columns = statement.column_count();
         let mut rows = statement.query(params_from_iter(parameters))?;
@@ -57,11 +53,7 @@ impl Connection {
         Ok(found)
     }
 
-    pub(crate) fn execute(
-        &mut self,
-        sql: &'static str,
-        parameters: &[Value],
-    ) -> Result<u64, StoreError> {
+    pub(crate) fn execute(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, StoreError> {
         let mut statement = self.0.prepare_cached(&for_sqlite(sql))?;
         let changed = statement.execute(params_from_iter(parameters))?;
         Ok(changed as u64)

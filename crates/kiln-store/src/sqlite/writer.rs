@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use kiln_core::time::Timestamp;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::Connection;
 use crate::signal::{Hub, Origin, Signals};
@@ -20,7 +20,11 @@ const BATCH: usize = 512;
 
 /// The way to the writer thread. The thread ends with the last of its clones.
 #[derive(Debug, Clone)]
-pub(crate) struct Writer(mpsc::Sender<Box<dyn Work>>);
+pub(crate) struct Writer {
+    queue: mpsc::Sender<Box<dyn Work>>,
+    /// Says nothing, and ends when the thread has closed its connection.
+    ended: watch::Receiver<()>,
+}
 
 /// Work that was not answered yet. It can be run again: a failed commit undoes it.
 trait Work: Send {
@@ -98,12 +102,23 @@ fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
 
 impl Writer {
     pub(super) fn start(connection: Connection, hub: Arc<Hub>) -> Result<Self, StoreError> {
-        let (sender, receiver) = mpsc::channel(QUEUE);
+        let (queue, receiver) = mpsc::channel(QUEUE);
+        let (ending, ended) = watch::channel(());
         thread::Builder::new()
             .name("kiln-writer".to_owned())
-            .spawn(move || serve(connection, receiver, &hub))
+            .spawn(move || {
+                serve(connection, receiver, &hub);
+                drop(ending);
+            })
             .map_err(|error| StoreError::Database(format!("cannot start a thread: {error}")))?;
-        Ok(Self(sender))
+        Ok(Self { queue, ended })
+    }
+
+    /// Waits until the last clone is gone and the connection is closed.
+    pub(super) async fn close(self) {
+        let Self { queue, mut ended } = self;
+        drop(queue);
+        while ended.changed().await.is_ok() {}
     }
 
     pub(crate) async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
@@ -113,7 +128,7 @@ impl Writer {
     {
         let (caller, answer) = oneshot::channel();
         let call = Box::new(Call { work, result: None, signals: Signals::default(), caller });
-        self.0.send(call).await.map_err(|_| StoreError::Closed)?;
+        self.queue.send(call).await.map_err(|_| StoreError::Closed)?;
         answer.await.map_err(|_| StoreError::Closed)?
     }
 }

@@ -20,8 +20,30 @@ macro_rules! on_both {
         }
     };
 }
+
+/// The same for a function that opens the database itself, or wants another of its kind.
+macro_rules! with_database {
+    ($(#[$meta:meta])* $name:ident) => {
+        $(#[$meta])*
+        mod $name {
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn on_sqlite() {
+                super::$name(kiln_testkit::database::Database::sqlite()).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn on_postgres() {
+                super::$name(kiln_testkit::database::Database::postgres().await).await;
+            }
+        }
+    };
+}
+
+mod backup;
 mod content;
+mod copy;
 mod events;
+mod filled;
 mod isolation;
 mod leadership;
 mod lifecycle;
@@ -36,4 +58,5 @@ mod secrets;
 mod signals;
 mod transactions;
 mod triggers;
+mod upgrade;
 mod world;

@@ -2,6 +2,7 @@
 
 mod compiled;
 pub(crate) mod completions;
+pub(crate) mod db;
 pub(crate) mod eval;
 pub(crate) mod graph;
 pub(crate) mod lint;

@@ -6,6 +6,7 @@ mod beside;
 mod called_secrets;
 mod cancel;
 mod choose;
+mod db;
 mod edges;
 mod eval;
 mod from_failed;
@@ -106,6 +107,7 @@ impl Place {
             .args(args)
             .env_remove("NO_COLOR")
             .env_remove("KILN_ACTIONS")
+            .env_remove("KILN_DATABASE")
             .env("KILN_STATE", self.path().join(".git/kiln-state"))
             .env_remove("CLICOLOR_FORCE");
         command

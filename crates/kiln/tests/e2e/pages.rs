@@ -18,9 +18,16 @@ fn the_man_page_is_printed_or_all_are_written() {
     assert!(printed.code(0).out.contains(".TH kiln 1"), "{printed:#?}");
     place.kiln(&["man", "--out", "pages/man1"]).code(0);
     let pages = place.path().join("pages/man1");
-    for page in
-        ["kiln", "kiln-run", "kiln-lint", "kiln-eval", "kiln-plan", "kiln-graph", "kiln-man"]
-    {
+    for page in [
+        "kiln",
+        "kiln-run",
+        "kiln-lint",
+        "kiln-eval",
+        "kiln-plan",
+        "kiln-graph",
+        "kiln-db-backup",
+        "kiln-man",
+    ] {
         let text = std::fs::read_to_string(pages.join(format!("{page}.1"))).unwrap();
         assert!(text.contains(".SH NAME"), "{page}");
     }

@@ -17,6 +17,9 @@ fn wrong_usage_is_exit_code_two_with_a_hint() {
         &["plan", "a.yml", "--ref", "main"],
         &["graph", "a.yml", "--format", "png"],
         &["completions", "tcsh"],
+        &["db"],
+        &["db", "move"],
+        &["db", "backup"],
         &[],
     ] {
         let answer = place.kiln(args);
@@ -29,7 +32,7 @@ fn wrong_usage_is_exit_code_two_with_a_hint() {
 #[test]
 fn help_is_exit_code_zero_and_has_examples() {
     let place = Place::new();
-    for command in ["run", "lint", "eval", "plan", "graph", "completions", "man"] {
+    for command in ["run", "lint", "eval", "plan", "graph", "db", "completions", "man"] {
         let answer = place.kiln(&[command, "--help"]);
         answer.code(0);
         assert!(answer.out.contains("Examples:"), "{answer:#?}");

@@ -1,0 +1,135 @@
+//! A table read page by page along its key, so that no more than a page is ever in memory.
+
+use super::catalogue::{Table, list};
+use crate::{StoreError, Tx, Value};
+
+/// How many rows a page has at most, and how many the first one has.
+const MOST_ROWS: usize = 4_000;
+const FIRST_ROWS: usize = 64;
+/// How large a page should become. Rows differ: some are a few numbers, some hold a payload.
+const BYTES: usize = 4 << 20;
+
+/// A place in a table.
+#[derive(Debug)]
+pub(super) struct Pages<'t> {
+    table: &'t Table,
+    rows: usize,
+    /// The key of the last row that was read.
+    after: Option<Vec<Value>>,
+    ended: bool,
+}
+
+impl<'t> Pages<'t> {
+    pub(super) fn of(table: &'t Table) -> Self {
+        Self { table, rows: FIRST_ROWS, after: None, ended: false }
+    }
+
+    /// The next rows, none after the last.
+    pub(super) async fn next(&mut self, tx: &mut Tx<'_>) -> Result<Vec<Vec<Value>>, StoreError> {
+        if self.ended {
+            return Ok(Vec::new());
+        }
+        let parameters = self.after.clone().unwrap_or_default();
+        let found = tx.rows_of(&self.statement(), &parameters).await?;
+        let page: Vec<Vec<Value>> = found.into_iter().map(|row| row.0).collect();
+        self.ended = page.len() < self.rows;
+        if let Some(last) = page.last() {
+            let key = self.table.key.iter().filter_map(|name| self.table.position(name));
+            self.after = Some(key.map(|at| last[at].clone()).collect());
+            self.rows = next_size(page.len(), page.iter().flatten().map(size).sum());
+        }
+        Ok(page)
+    }
+
+    fn statement(&self) -> String {
+        let Table { name, key, .. } = self.table;
+        let columns = self.table.listed();
+        let key_columns = list(key.iter().map(String::as_str));
+        let beyond = if self.after.is_some() {
+            let marks: Vec<String> = (1..=key.len()).map(|number| format!("${number}")).collect();
+            format!("WHERE ({key_columns}) > ({})", marks.join(", "))
+        } else {
+            String::new()
+        };
+        let rows = self.rows;
+        format!("SELECT {columns} FROM \"{name}\" {beyond} ORDER BY {key_columns} LIMIT {rows}")
+    }
+}
+
+/// How many rows of the size that the last ones had make a page. It is a power of two, so that few
+/// statements must be prepared.
+fn next_size(rows: usize, bytes: usize) -> usize {
+    let fitting = BYTES / (bytes / rows.max(1)).max(1);
+    let fitting = fitting.clamp(1, (rows * 8).clamp(1, MOST_ROWS));
+    1 << fitting.ilog2()
+}
+
+fn size(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Int(_) | Value::Real(_) => 8,
+        Value::Text(text) => text.len(),
+        Value::Bytes(bytes) => bytes.len(),
+        Value::Array(items) => items.iter().map(size).sum(),
+    }
+}
+
+/// Gives events the form they have in a copy: there are no transactions to order them any more, so
+/// their ids alone must. An id stays as it is unless that would change the order.
+#[derive(Debug, Default)]
+pub(super) struct EventOrder {
+    last: i64,
+}
+
+impl EventOrder {
+    pub(super) fn apply(&mut self, table: &Table, rows: &mut [Vec<Value>]) {
+        let (Some(id_at), Some(txid_at)) = (table.position("id"), table.position("txid")) else {
+            return;
+        };
+        for row in rows {
+            if let Value::Int(id) = row[id_at] {
+                self.last = id.max(self.last.saturating_add(1));
+                row[id_at] = Value::Int(self.last);
+            }
+            row[txid_at] = Value::Int(0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::copy::catalogue::{Column, Kind};
+
+    fn check_size(rows: usize, bytes: usize, expected: usize) {
+        assert_eq!(next_size(rows, bytes), expected, "{rows} rows of {bytes} bytes");
+    }
+
+    #[test]
+    fn pages_grow_and_shrink_with_the_size_of_rows() {
+        check_size(64, 64 * 100, 512);
+        check_size(512, 512 * 100, 2_048);
+        check_size(2_048, 2_048 * 100, 2_048);
+        check_size(64, 64 * 65_536, 64);
+        check_size(64, 64 * (1 << 20), 4);
+        check_size(1, 100 << 20, 1);
+        check_size(1, 0, 8);
+    }
+
+    #[test]
+    fn events_keep_their_order_and_where_possible_their_ids() {
+        let column = |name: &str| Column { name: name.to_owned(), kind: Kind::Int };
+        let columns = vec![column("id"), column("txid")];
+        let table = Table { name: "events".to_owned(), columns, key: Vec::new() };
+        let mut order = EventOrder::default();
+        let mut ids = Vec::new();
+        // As (txid, id) orders them; the second page goes on where the first ended.
+        for page in [&[(1, 5), (2, 3), (3, 4)][..], &[(3, 9), (4, 8)]] {
+            let mut rows: Vec<Vec<Value>> =
+                page.iter().map(|(txid, id)| vec![Value::Int(*id), Value::Int(*txid)]).collect();
+            order.apply(&table, &mut rows);
+            ids.extend(rows.into_iter().map(|row| (row[0].clone(), row[1].clone())));
+        }
+        let expected = [5, 6, 7, 9, 10].map(|id| (Value::Int(id), Value::Int(0)));
+        assert_eq!(ids, expected);
+    }
+}
