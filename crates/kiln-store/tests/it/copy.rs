@@ -266,7 +266,7 @@ async fn every_kind_of_key_is_read_in_pages(database: Database) {
             tx.execute(add, &[hash.into()]).await?;
             let case = if number % 2 == 0 { "Ä" } else { "a" };
             let key = format!("{case}-{}-🔥", number % 150);
-            let add = "INSERT INTO object_tags (object_id, tag) VALUES ($1, $2)";
+            let add = "INSERT INTO object_tags (object_id, org_id, tag) VALUES ($1, 1, $2)";
             let object = if number < 150 { 1 } else { 9_007_199_254_740_993_i64 };
             tx.execute(add, &[object.into(), (&key).into()]).await?;
             let add = "INSERT INTO trigger_keys (key, run_id, at) VALUES ($1, 1, 0)";

@@ -57,7 +57,7 @@ INSERT INTO steps (run_id, attempt, job, claim, number, name, status, conclusion
 INSERT INTO groups (repo_id, name, members) VALUES (1, '', '[]'), (1, 'Ä', '[1]'), (1, 'z', '[2]');
 INSERT INTO timers (run_id, attempt, number, at) VALUES (1999999, 3, 1, 9223372036854775807);
 INSERT INTO queues (id, hash, requirements, paused, created_at, used_at) VALUES (1, {bytes:10}, '{"labels": []}', NULL, 66, 67);
-INSERT INTO lanes (id, queue_id, priority, org_id, repo_id, class, floor) VALUES (1, 1, 100, 2, 2, 'low', -9223372036854775808);
+INSERT INTO lanes (id, queue_id, priority, org_id, repo_id, class, floor, active) VALUES (1, 1, 100, 2, 2, 'low', -9223372036854775808, 1);
 INSERT INTO queue (lane_id, key, job_id, attempt, number) VALUES
     (1, -9223372036854775808, 2097150951425, 3, 1), (1, 9223372036854775807, 9223372036854775807, 1, 0);
 INSERT INTO leases (job_id, run_id, attempt, number, claim, runner_id, nonce, claimed_at, expires_at, acknowledged, counted, command, org_id, repo_id, estimate) VALUES

@@ -7,11 +7,11 @@ INSERT INTO blobs (id, hash, size, payload, place, created_at, unused_since) VAL
 INSERT INTO blob_links (org_id, blob_id, created_at) VALUES (1, 1, 5), (2, 1, 6), (1, 3, 7);
 INSERT INTO objects (id, org_id, type, blob_id, provider_object_id, created_at, expires_at) VALUES
     (1, 1, 'artifact', 1, NULL, 8, NULL), (9007199254740993, 2, 'instance', NULL, 'i-ü', 9, 10);
-INSERT INTO object_tags (object_id, tag) VALUES (1, ''), (1, 'größe=1'), (9007199254740993, '🔥');
+INSERT INTO object_tags (object_id, org_id, tag) VALUES (1, 1, ''), (1, 1, 'größe=1'), (9007199254740993, 2, '🔥');
 INSERT INTO manifests (id, org_id, run_id, status, default_cleanup_priority, retention_ms, created_at, updated_at, released_at, expires_at) VALUES
     (1, 1, 1, 'DRAFT', 50, NULL, 11, 12, NULL, NULL), (2, 2, NULL, 'SEALED', -1, 86400000, 13, 14, 15, 16);
-INSERT INTO manifest_resources (manifest_id, resource_type, resource_id, cleanup_priority, added_at, owner_type, owner_id) VALUES
-    (1, 'object', '1', NULL, 17, 'manifest', NULL), (1, 'object', '', 5, 18, 'run', 1);
+INSERT INTO manifest_resources (manifest_id, org_id, resource_type, resource_id, cleanup_priority, added_at, owner_type, owner_id) VALUES
+    (1, 1, 'object', '1', NULL, 17, 'manifest', NULL), (1, 1, 'object', '', 5, 18, 'run', 1);
 INSERT INTO artifacts (id, org_id, repo_id, run_id, attempt, job_id, name, object_id, hash, size, content_type, trust, keep, created_at, finalized_at, expires_at) VALUES
     (1, 1, 1, 1, 1, 1048576, 'dist', 1, {bytes:01}, 3, 'application/zip', 'trusted', 1, 19, 20, NULL),
     (2, 2, 2, 1999999, 3, NULL, 'größe', NULL, NULL, 0, '', 'untrusted', 0, 21, NULL, 22);
