@@ -4,7 +4,7 @@ use crate::plan::JobKind;
 
 use super::apply::Change;
 use super::{
-    Conclusion, Effect, GroupRequest, Leg, LegNo, LegState, Legs, Member, Node, NodeNo, NodeState,
+    Conclusion, Effect, GroupRequest, Leg, LegNo, LegState, Legs, Node, NodeNo, NodeState,
     RunState, Step, Tally, Timings, Wait,
 };
 
@@ -148,7 +148,7 @@ impl Change<'_> {
     }
 
     fn enter_group(&mut self, leg: LegNo, request: &GroupRequest) {
-        let member = Member { run: self.hood.run.id, leg: Some(leg) };
+        let member = self.hood.run.member(Some(leg));
         let row = self.leg_mut(leg);
         row.group = Some(request.name.to_lowercase());
         if self.enter(member, request) {

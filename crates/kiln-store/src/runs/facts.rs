@@ -80,7 +80,9 @@ impl std::fmt::Debug for Facts {
 pub(super) struct Known {
     evaluators: Arc<dyn Evaluators>,
     plans: Cache<Arc<[u8]>, Arc<Plan>>,
-    facts: Cache<(RunId, u32), Facts>,
+    /// By all that they are made of: an embedded database gives the number of a run that was undone to
+    /// the next one.
+    facts: Cache<(RunId, u32, Arc<[u8]>, Arc<[u8]>), Facts>,
 }
 
 impl std::fmt::Debug for Known {
@@ -101,7 +103,8 @@ impl Known {
         number: u32,
         attempt: &Attempt,
     ) -> Result<Facts, StoreError> {
-        if let Some(facts) = self.facts.get(&(run, number)) {
+        let key = (run, number, attempt.plan.clone(), attempt.context.clone());
+        if let Some(facts) = self.facts.get(&key) {
             return Ok(facts);
         }
         let plan = self.plan(tx, &attempt.plan).await?;
@@ -111,7 +114,7 @@ impl Known {
             StoreError::Database(format!("the context of run {run} cannot be used: {error}"))
         })?;
         let facts = Facts { plan, evaluator };
-        self.facts.put((run, number), facts.clone());
+        self.facts.put(key, facts.clone());
         Ok(facts)
     }
 
