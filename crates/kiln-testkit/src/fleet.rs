@@ -7,7 +7,7 @@ use std::time::Duration;
 use kiln_core::plan::Plan;
 use kiln_core::run::{
     Again, Conclusion, Effect, Event, Group, Leg, LegState, Neighbourhood, Refused, Rejected, Run,
-    Wait, again, apply,
+    RunState, Wait, again, apply, explain,
 };
 use kiln_core::time::Timestamp;
 
@@ -238,6 +238,30 @@ impl Fleet {
             (3 | 4, _, Some(leg)) => Again::Leg(*leg),
             _ => Again::Failed,
         }
+    }
+
+    /// What lets everything go on; nothing if all has ended.
+    pub fn next(&self) -> Option<Action> {
+        let open = |wanted: fn(&Leg) -> bool| !self.legs(wanted).is_empty();
+        if !self.outbox.is_empty() {
+            Some(Action::Deliver)
+        } else if open(|leg| leg.state.is_held()) {
+            Some(Action::Finished(0, 7))
+        } else if open(|leg| leg.state == LegState::Queued) {
+            Some(Action::Claim(2))
+        } else {
+            open(|leg| !leg.state.is_done()).then_some(Action::Wake)
+        }
+    }
+
+    /// Nobody waits for anything any more.
+    pub fn assert_settled(&self) {
+        for (run, hood) in &self.runs {
+            let waits: Vec<String> = hood.nodes.keys().map(|node| explain(hood, *node)).collect();
+            let done = matches!(hood.run.state, RunState::Done(_));
+            assert!(done, "run {run} is stuck: {waits:?}, {:?}", self.groups);
+        }
+        assert!(self.groups.is_empty(), "a gate leaked: {:?}", self.groups);
     }
 
     /// The rows of a run as text, to compare; without what never changes.

@@ -98,15 +98,9 @@ impl Change<'_> {
     /// Whether the legs of a job are about to be cancelled. One that went on now would push others out
     /// of its group for nothing.
     fn is_swept(&self, number: NodeNo) -> bool {
-        let scope = self.hood.nodes[&number].scope;
-        match &self.hood.run.cancel {
-            _ if self.hood.scopes[&scope].cancelled => true,
-            None => false,
-            Some(cancel) => {
-                let holds = || self.evaluator.condition(&self.hood.context(number, None));
-                cancel.forced || !holds().unwrap_or(false)
-            }
-        }
+        let forced = self.hood.run.cancel.as_ref().is_some_and(|cancel| cancel.forced);
+        let holds = || self.evaluator.condition(&self.hood.context(number, None));
+        self.hood.is_cancelled(number) && (forced || !holds().unwrap_or(false))
     }
 
     fn next_held_back(&self, node: &Node) -> Option<LegNo> {

@@ -130,7 +130,7 @@ fn act(fleet: &mut Fleet, waiting: &mut Vec<RunShape>, action: Action) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(256))]
 
     /// S3, S4, S9
     #[test]
@@ -141,6 +141,14 @@ proptest! {
         for action in actions {
             act(&mut fleet, &mut waiting, action);
         }
+        while !waiting.is_empty() {
+            act(&mut fleet, &mut waiting, Action::Create);
+        }
+        for _ in 0..1_000 {
+            let Some(action) = fleet.next() else { break };
+            act(&mut fleet, &mut waiting, action);
+        }
+        fleet.assert_settled();
     }
 }
 

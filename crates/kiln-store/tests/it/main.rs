@@ -22,5 +22,6 @@ macro_rules! on_both {
 }
 mod events;
 mod footprint;
+mod property;
 mod runs;
 mod transactions;
