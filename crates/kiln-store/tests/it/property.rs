@@ -164,7 +164,15 @@ impl Both {
     async fn repeat(&mut self, run: u64, attempt: u32, event: Event) {
         let there = self.say(run, attempt, event.clone()).await;
         // What is said about an earlier attempt changes nothing, whatever the answer is.
-        if self.fleet.runs[&run].run.attempt == attempt {
+        if self.fleet.runs[&run].run.attempt != attempt {
+            return;
+        }
+        // The store asks first whose job it is; to the engine, a job that nobody has is in a wrong state.
+        if there == Answer::Refused(Refused::NotYours) {
+            let rows = Fleet::rows(&self.fleet.runs[&run]);
+            let _ = self.fleet.tell(run, event);
+            assert_eq!(rows, Fleet::rows(&self.fleet.runs[&run]));
+        } else {
             check_answer(&there, self.fleet.tell(run, event));
         }
     }
