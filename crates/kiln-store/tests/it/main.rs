@@ -23,5 +23,6 @@ macro_rules! on_both {
 mod events;
 mod footprint;
 mod property;
+mod races;
 mod runs;
 mod transactions;

@@ -13,7 +13,7 @@ use kiln_store::{Store, Tx};
 use kiln_testkit::fleet::{Deed, Fleet};
 use kiln_testkit::runs::{Site, add_repository};
 use kiln_testkit::shapes::{Action, RunShape, actions, runs};
-use proptest::test_runner::{Config, TestRunner};
+use proptest::prelude::*;
 
 /// How often a case is tried in the suite.
 const CASES: u32 = 32;
@@ -33,14 +33,11 @@ struct Both {
 async fn a_store_comes_to_the_same_as_the_engine_in_memory(store: Store) {
     let site = Site::new(store).await;
     let handle = tokio::runtime::Handle::current();
-    let mut runner = TestRunner::new(Config::with_cases(CASES));
-    let cases = (runs(true), actions(50));
-    let case = |(shapes, actions): (Vec<RunShape>, Vec<Action>)| {
-        handle.block_on(play(&site, shapes, actions));
-        Ok(())
-    };
-    let found = tokio::task::block_in_place(|| runner.run(&cases, case));
-    found.unwrap_or_else(|failure| panic!("{failure}"));
+    tokio::task::block_in_place(|| {
+        proptest!(ProptestConfig::with_cases(CASES), |(shapes in runs(true), actions in actions(50))| {
+            handle.block_on(play(&site, shapes, actions));
+        });
+    });
 }
 on_both!(a_store_comes_to_the_same_as_the_engine_in_memory);
 
