@@ -1,4 +1,6 @@
 //! What tests share; never part of the product.
 
 pub mod database;
+pub mod fleet;
 pub mod runs;
+pub mod shapes;

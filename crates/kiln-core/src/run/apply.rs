@@ -269,7 +269,7 @@ impl Change<'_> {
         let Ok(request) = self.evaluator.run_group(&self.hood.run) else {
             return self.end_unopened(Conclusion::StartupFailure);
         };
-        let member = Member { run: self.hood.run.id, leg: None };
+        let member = self.hood.run.member(None);
         self.hood.run.group = request.as_ref().map(|request| request.name.to_lowercase());
         match request {
             Some(request) if !self.enter(member, &request) => {
@@ -342,7 +342,7 @@ impl Change<'_> {
             self.hood.groups.remove(name);
         }
         match next {
-            Some(Member { run, leg: Some(leg) }) if run == self.hood.run.id => {
+            Some(Member { run, leg: Some(leg), .. }) if run == self.hood.run.id => {
                 self.steps.push_back(Step::Admit(leg));
             }
             Some(next) => self.effects.push(Effect::Admit(next)),
@@ -352,6 +352,8 @@ impl Change<'_> {
 
     fn admitted(&mut self, member: Member) {
         match member.leg {
+            // An earlier attempt was meant, which has ended since.
+            _ if member.attempt != self.hood.run.attempt => {}
             None if matches!(self.hood.run.state, RunState::Gated(_)) => self.open_root(),
             Some(leg) => self.steps.push_back(Step::Admit(leg)),
             None => {}

@@ -2,7 +2,7 @@
 
 use super::apply::Change;
 use super::{
-    Cancel, Conclusion, Effect, LegNo, LegState, Member, NodeState, Rejected, RunState, Step,
+    Cancel, Conclusion, Effect, LegNo, LegState, Member, NodeState, Rejected, RunState, Step, Wait,
 };
 
 impl Change<'_> {
@@ -95,7 +95,12 @@ impl Change<'_> {
         scope.cancelled = true;
         for node in scope.nodes.clone() {
             if let NodeState::Active { .. } = self.hood.nodes[&node].state {
-                for leg in self.hood.nodes[&node].legs.clone() {
+                let mut legs = self.hood.nodes[&node].legs.clone();
+                // Those that are held back come first: none must take a place that gets free.
+                legs.sort_by_key(|leg| {
+                    self.hood.legs[leg].state != LegState::Waiting(Wait::MaxParallel)
+                });
+                for leg in legs {
                     self.stop(leg, reason, forced);
                 }
             }

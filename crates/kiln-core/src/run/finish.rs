@@ -7,8 +7,8 @@ use crate::time::Timestamp;
 
 use super::apply::Change;
 use super::{
-    Conclusion, Effect, Leg, LegNo, LegState, Member, Need, NodeNo, NodeState, Rejected, RunState,
-    ScopeNo, Step, Wait,
+    Conclusion, Effect, Leg, LegNo, LegState, Need, NodeNo, NodeState, Rejected, RunState, ScopeNo,
+    Step, Wait,
 };
 
 /// How many runners a leg may lose before it fails for good.
@@ -186,7 +186,8 @@ impl Change<'_> {
         let (node, group) = (row.node, row.group.take());
         self.effects.push(Effect::LegDone { leg, conclusion });
         if let Some(group) = group {
-            self.leave(&group, Member { run: self.hood.run.id, leg: Some(leg) });
+            let member = self.hood.run.member(Some(leg));
+            self.leave(&group, member);
         }
         let tolerated = conclusion.is_failure()
             && self
@@ -291,7 +292,7 @@ impl Change<'_> {
         if matches!(self.hood.run.state, RunState::Done(_)) {
             return;
         }
-        let member = Member { run: self.hood.run.id, leg: None };
+        let member = self.hood.run.member(None);
         self.hood.run.state = RunState::Done(conclusion);
         self.effects.push(Effect::RunDone(conclusion));
         if let Some(group) = self.hood.run.group.take() {

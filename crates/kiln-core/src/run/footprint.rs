@@ -95,9 +95,11 @@ impl<'l> Look<'l> {
     fn event(&mut self, event: &Event) {
         match event {
             Event::Start => self.start(),
+            Event::Admitted(Member { attempt, .. }) if *attempt != self.hood.run.attempt => {}
             Event::Admitted(Member { leg: Some(leg), .. }) => self.step(Step::Admit(*leg)),
             Event::Admitted(Member { leg: None, .. }) => {
-                self.wanted.whole = self.hood.run.nodes > 0;
+                let gated = matches!(self.hood.run.state, RunState::Gated(_));
+                self.wanted.whole = gated && self.hood.run.nodes > 0;
             }
             Event::Claimed { leg, .. }
             | Event::Started { leg, .. }

@@ -11,6 +11,8 @@ pub const MAX_WAITING: usize = 100;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Member {
     pub run: u64,
+    /// Of the run: what was meant for an earlier one is not for this.
+    pub attempt: u32,
     /// `None` for the run itself.
     pub leg: Option<u32>,
 }
@@ -103,7 +105,7 @@ mod tests {
     use super::*;
 
     fn run(number: u64) -> Member {
-        Member { run: number, leg: None }
+        Member { run: number, attempt: 1, leg: None }
     }
 
     fn enter(group: &mut Group, number: u64) -> Entry {
@@ -154,7 +156,7 @@ mod tests {
     fn a_job_in_the_group_of_its_own_run_is_cancelled_instead_of_waiting_for_ever() {
         let mut group = Group::default();
         enter(&mut group, 1);
-        let job = Member { run: 1, leg: Some(4) };
+        let job = Member { leg: Some(4), ..run(1) };
         assert_eq!(group.enter(job, false, QueueMode::Single).cancelled, [job]);
         assert_eq!(group.waiting().count(), 0);
     }

@@ -4,7 +4,7 @@ use crate::plan::JobKind;
 
 use super::apply::Change;
 use super::{
-    Conclusion, Effect, GroupRequest, Leg, LegNo, LegState, Legs, Member, Node, NodeNo, NodeState,
+    Conclusion, Effect, GroupRequest, Leg, LegNo, LegState, Legs, Node, NodeNo, NodeState,
     RunState, Step, Tally, Timings, Wait,
 };
 
@@ -98,15 +98,9 @@ impl Change<'_> {
     /// Whether the legs of a job are about to be cancelled. One that went on now would push others out
     /// of its group for nothing.
     fn is_swept(&self, number: NodeNo) -> bool {
-        let scope = self.hood.nodes[&number].scope;
-        match &self.hood.run.cancel {
-            _ if self.hood.scopes[&scope].cancelled => true,
-            None => false,
-            Some(cancel) => {
-                let holds = || self.evaluator.condition(&self.hood.context(number, None));
-                cancel.forced || !holds().unwrap_or(false)
-            }
-        }
+        let forced = self.hood.run.cancel.as_ref().is_some_and(|cancel| cancel.forced);
+        let holds = || self.evaluator.condition(&self.hood.context(number, None));
+        self.hood.is_cancelled(number) && (forced || !holds().unwrap_or(false))
     }
 
     fn next_held_back(&self, node: &Node) -> Option<LegNo> {
@@ -148,7 +142,7 @@ impl Change<'_> {
     }
 
     fn enter_group(&mut self, leg: LegNo, request: &GroupRequest) {
-        let member = Member { run: self.hood.run.id, leg: Some(leg) };
+        let member = self.hood.run.member(Some(leg));
         let row = self.leg_mut(leg);
         row.group = Some(request.name.to_lowercase());
         if self.enter(member, request) {

@@ -8,7 +8,7 @@ use crate::plan::{JobIndex, Plan, WorkflowIndex};
 use crate::time::Timestamp;
 use crate::value::Object;
 
-use super::Conclusion;
+use super::{Conclusion, Member};
 
 /// Numbers count within a run, so that the same events give the same rows everywhere.
 pub type ScopeNo = u32;
@@ -43,6 +43,11 @@ impl Run {
             nodes: 0,
             legs: 0,
         }
+    }
+
+    /// The run itself or one of its legs, as concurrency groups know them.
+    pub fn member(&self, leg: Option<LegNo>) -> Member {
+        Member { run: self.id, attempt: self.attempt, leg }
     }
 }
 

@@ -163,7 +163,7 @@ fn a_leg_that_no_runner_can_take_is_skipped_and_does_not_end_its_siblings() {
     for name in ["a (mac)", "b"] {
         let skip = Event::Skip { leg: world.leg(name), reason: "needs `mac`".to_owned() };
         world.apply(skip.clone()).expect("it is queued");
-        assert!(matches!(world.apply(skip), Err(Rejected::WrongState { event: "skipped", .. })));
+        assert!(matches!(world.apply(skip), Err(Rejected::WrongState { event: "dropped", .. })));
         assert_eq!(world.hood.legs[&world.leg(name)].note.as_deref(), Some("needs `mac`"));
     }
     world.run("a (linux)", Success);

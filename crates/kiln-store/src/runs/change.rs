@@ -126,6 +126,21 @@ pub(super) async fn apply_all(
     Ok(work.answers)
 }
 
+/// Applies an event to an attempt of a run, unless that was followed by another one.
+pub(super) async fn apply_to(
+    tx: &mut Tx<'_>,
+    known: &Known,
+    (run, attempt): (RunId, u32),
+    event: Event,
+) -> Result<(), StoreError> {
+    let mut batch = load::lock(tx, known, &[run].into()).await?;
+    if batch.runs.get(&run).is_some_and(|open| open.hood.run.attempt == attempt) {
+        Work::single(run, event).drive(tx, &mut batch).await?;
+        save::save(tx, &mut batch).await?;
+    }
+    Ok(())
+}
+
 /// Where the jobs of these news are: the attempt and the number of the leg, and how it stands if that
 /// attempt is not the current one.
 #[derive(Debug, Clone)]

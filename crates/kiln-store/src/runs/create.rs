@@ -219,9 +219,6 @@ async fn again(
     let mut open = Open::new(hood.run.clone(), attempt, facts);
     open.hood = hood;
     open.at_hand.whole = true;
-    // Lists show the run as it is now.
-    let sql = "UPDATE runs SET attempt = $2 WHERE id = $1";
-    tx.execute(sql, &[run.0.into(), number.into()]).await?;
     start(tx, open).await?;
     Ok(number)
 }

@@ -84,7 +84,9 @@ impl std::fmt::Debug for Facts {
 pub(super) struct Known {
     evaluators: Arc<dyn Evaluators>,
     plans: Cache<Hash, Arc<Plan>>,
-    facts: Cache<(RunId, u32), Facts>,
+    /// By all that they are made of: an embedded database gives the number of a run that was undone to
+    /// the next one.
+    facts: Cache<(RunId, u32, Hash, Hash), Facts>,
 }
 
 impl std::fmt::Debug for Known {
@@ -105,7 +107,8 @@ impl Known {
         number: u32,
         attempt: &Attempt,
     ) -> Result<Facts, StoreError> {
-        if let Some(facts) = self.facts.get(&(run, number)) {
+        let key = (run, number, attempt.plan, attempt.context);
+        if let Some(facts) = self.facts.get(&key) {
             return Ok(facts);
         }
         let plan = self.plan(tx, attempt.plan).await?;
@@ -115,7 +118,7 @@ impl Known {
             StoreError::Database(format!("the context of run {run} cannot be used: {error}"))
         })?;
         let facts = Facts { plan, evaluator };
-        self.facts.put((run, number), facts.clone());
+        self.facts.put(key, facts.clone());
         Ok(facts)
     }
 

@@ -48,9 +48,8 @@ pub(super) async fn lock(
     known: &Known,
     runs: &BTreeSet<RunId>,
 ) -> Result<Batch, StoreError> {
-    let keys: Vec<Vec<Value>> = runs.iter().map(|run| vec![run.0.into()]).collect();
     let mut batch = Batch::default();
-    for row in tx.rows_all(LOCK_CURRENT.sql(), &keys).await? {
+    for row in lock_current(tx, runs).await? {
         let (id, number, attempt) = rows::attempt_facts(&row)?;
         let facts = known.facts(tx, id, number, &attempt).await?;
         let run = rows::attempt_of(&row, facts.plan.plan.clone())?;
@@ -60,6 +59,40 @@ pub(super) async fn lock(
     }
     Ok(batch)
 }
+
+/// Whoever waits for the lock of an attempt may find that another one has followed it meanwhile. Only
+/// one that has ended can be followed, so others need no second look.
+async fn lock_current(tx: &mut Tx<'_>, runs: &BTreeSet<RunId>) -> Result<Vec<Row>, StoreError> {
+    let mut keys: Vec<Vec<Value>> = runs.iter().map(|run| vec![run.0.into()]).collect();
+    let mut current = Vec::with_capacity(keys.len());
+    while !keys.is_empty() {
+        let locked = tx.rows_all(LOCK_CURRENT.sql(), &std::mem::take(&mut keys)).await?;
+        let mut ended = BTreeMap::new();
+        for row in locked {
+            if tx.is_postgres() && rows::has_ended(&row)? {
+                ended.insert(row.get::<i64>(0)?, row);
+            } else {
+                current.push(row);
+            }
+        }
+        for now in tx
+            .rows_all(CURRENT, &ended.keys().map(|run| vec![(*run).into()]).collect::<Vec<_>>())
+            .await?
+        {
+            let (run, attempt): (i64, i64) = (now.get(0)?, now.get(1)?);
+            match ended.remove(&run) {
+                Some(row) if row.get::<i64>(1)? == attempt => current.push(row),
+                _ => keys.push(vec![run.into()]),
+            }
+        }
+    }
+    Ok(current)
+}
+
+const CURRENT: Sql = Sql::of(
+    "SELECT id, attempt FROM runs WHERE id = $1",
+    "SELECT id, attempt FROM runs WHERE id = ANY($1)",
+);
 
 /// Brings what these runs want.
 pub(super) async fn bring(
@@ -269,7 +302,7 @@ async fn lock_group(tx: &mut Tx<'_>, repo: RepoId, name: &str) -> Result<Group, 
 }
 
 fn group_of(members: &str) -> Result<Group, StoreError> {
-    let members: Vec<(u64, Option<u32>)> = serde_json::from_str(members)
+    let members: Vec<(u64, u32, Option<u32>)> = serde_json::from_str(members)
         .map_err(|error| StoreError::Database(format!("a concurrency group: {error}")))?;
-    Ok(Group::of(members.into_iter().map(|(run, leg)| Member { run, leg })))
+    Ok(Group::of(members.into_iter().map(|(run, attempt, leg)| Member { run, attempt, leg })))
 }

@@ -14,32 +14,30 @@ use crate::{StoreError, Tx};
 
 /// What a task of the outbox asks of a run.
 #[derive(Debug, Clone, Serialize, Deserialize, PartialEq, Eq)]
+pub(super) struct Order {
+    /// What is asked of an attempt that was followed by another one is out of date.
+    pub(super) attempt: u32,
+    pub(super) what: What,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Order {
-    Admit {
-        leg: Option<LegNo>,
-    },
-    Cancel {
-        leg: Option<LegNo>,
-        reason: String,
-    },
-    /// The attempt says which rows are meant.
-    Continue {
-        attempt: u32,
-        step: Step,
-    },
+pub(super) enum What {
+    Admit { leg: Option<LegNo> },
+    Cancel { leg: Option<LegNo>, reason: String },
+    Continue { step: Step },
 }
 
 impl Order {
     /// The event that carries it out.
     pub(super) fn event(self, run: u64) -> Event {
-        match self {
-            Self::Admit { leg } => Event::Admitted(Member { run, leg }),
-            Self::Cancel { leg: Some(leg), reason } => Event::CancelLeg { leg, reason },
-            Self::Cancel { leg: None, reason } => {
+        match self.what {
+            What::Admit { leg } => Event::Admitted(Member { run, attempt: self.attempt, leg }),
+            What::Cancel { leg: Some(leg), reason } => Event::CancelLeg { leg, reason },
+            What::Cancel { leg: None, reason } => {
                 Event::Cancel { by: "concurrency".to_owned(), reason, forced: false }
             }
-            Self::Continue { step, .. } => Event::Step(step),
+            What::Continue { step } => Event::Step(step),
         }
     }
 }
@@ -188,19 +186,19 @@ fn given_up(open: &Open, leg: &Leg, past: &Leg) -> EventKind {
 }
 
 fn task_of(open: &Open, effect: &Effect) -> Option<Message> {
-    let (kind, run, order) = match effect {
-        Effect::Admit(member) => (Kind::Admit, member.run, Order::Admit { leg: member.leg }),
+    let (kind, member, what) = match effect {
+        Effect::Admit(member) => (Kind::Admit, *member, What::Admit { leg: member.leg }),
         Effect::CancelMember { member, reason } => {
-            let order = Order::Cancel { leg: member.leg, reason: reason.clone() };
-            (Kind::CancelMember, member.run, order)
+            let what = What::Cancel { leg: member.leg, reason: reason.clone() };
+            (Kind::CancelMember, *member, what)
         }
         Effect::Continue(step) => {
-            let order = Order::Continue { attempt: open.hood.run.attempt, step: *step };
-            (Kind::Continue, open.hood.run.id, order)
+            (Kind::Continue, open.hood.run.member(None), What::Continue { step: *step })
         }
         _ => return None,
     };
-    let run = kiln_core::id::RunId(i64::try_from(run).unwrap_or_default());
+    let run = kiln_core::id::RunId(i64::try_from(member.run).unwrap_or_default());
+    let order = Order { attempt: member.attempt, what };
     let payload = serde_json::to_string(&order).expect("an order is texts and numbers");
     Some(Message::at_once(kind, run, payload))
 }

@@ -263,6 +263,11 @@ pub(super) fn attempt_of(row: &Row, plan: Arc<kiln_core::plan::Plan>) -> Result<
     })
 }
 
+/// Whether this attempt is over, and another one may have followed.
+pub(super) fn has_ended(row: &Row) -> Result<bool, StoreError> {
+    Ok(&*row.get::<Arc<str>>(11)? == "done")
+}
+
 pub(super) fn attempt_facts(row: &Row) -> Result<(RunId, u32, Attempt), StoreError> {
     let mut read = Reader { row, at: 0 };
     let (run, number) = (RunId(read.next()?), read.next()?);

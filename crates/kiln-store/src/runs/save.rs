@@ -232,6 +232,7 @@ async fn write_groups(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> 
 }
 
 fn members(group: &Group) -> String {
-    let members: Vec<_> = group.members().map(|member| (member.run, member.leg)).collect();
+    let members: Vec<_> =
+        group.members().map(|member| (member.run, member.attempt, member.leg)).collect();
     serde_json::to_string(&members).expect("they are numbers")
 }

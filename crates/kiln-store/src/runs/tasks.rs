@@ -80,16 +80,8 @@ async fn carry_out(tx: &mut Tx<'_>, known: &Known, task: &Task) -> Result<(), St
     let run = task.run.ok_or_else(|| StoreError::Database("a task names no run".to_owned()))?;
     let order: Order = serde_json::from_str(&task.payload)
         .map_err(|error| StoreError::Database(format!("a task cannot be read: {error}")))?;
-    // What a run that ended, or a later attempt of it, would be asked is out of date. The engine says
-    // so itself, except about steps, which it takes for its own.
-    let current = match &order {
-        Order::Continue { attempt, .. } => is_current(tx, run, *attempt).await?,
-        _ => true,
-    };
-    if current {
-        let event = order.event(run.0.unsigned_abs());
-        change::apply_all(tx, known, &[Happened::Run { run, event }]).await?;
-    }
+    let attempt = order.attempt;
+    change::apply_to(tx, known, (run, attempt), order.event(run.0.unsigned_abs())).await?;
     // Steps must not be taken twice: if another server has the task by now, this one did nothing.
     if outbox::done(tx, task).await? {
         return Ok(());
@@ -110,16 +102,20 @@ async fn ring(tx: &mut Tx<'_>, known: &Known, due: &[(RunId, u32, u32)]) -> Resu
         }
     }
     change::apply_all(tx, known, &happened).await?;
-    // Those of legs that do not wait any more would ring for ever.
-    let keys: Vec<_> = due
-        .iter()
-        .map(|(run, attempt, leg)| vec![run.0.into(), (*attempt).into(), (*leg).into()])
-        .collect();
+    // Those of legs that do not wait any more would ring for ever. One that was set anew meanwhile, for
+    // the next try, is not due.
+    let now = millis(tx.now());
+    let key = |(run, attempt, leg): &(RunId, u32, u32)| {
+        vec![run.0.into(), (*attempt).into(), (*leg).into(), now.into()]
+    };
+    let keys: Vec<_> = due.iter().map(key).collect();
     let sql = Sql::of(
-        "DELETE FROM timers WHERE run_id = $1 AND attempt = $2 AND number = $3",
-        "DELETE FROM timers AS t USING unnest($1::bigint[], $2::bigint[], $3::bigint[])
-             AS u (run_id, attempt, number)
-         WHERE t.run_id = u.run_id AND t.attempt = u.attempt AND t.number = u.number",
+        "DELETE FROM timers WHERE run_id = $1 AND attempt = $2 AND number = $3 AND at <= $4",
+        "DELETE FROM timers AS t
+         USING unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[])
+             AS u (run_id, attempt, number, now)
+         WHERE t.run_id = u.run_id AND t.attempt = u.attempt AND t.number = u.number
+             AND t.at <= u.now",
     );
     tx.execute_all(sql, &keys).await?;
     Ok(())

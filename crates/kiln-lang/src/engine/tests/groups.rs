@@ -308,7 +308,7 @@ fn no_gate_leaks(fleet: &Fleet, before: &Before) {
 /// Whatever asked for a group and goes on holds it; whatever waits is in line.
 fn no_gate_is_bypassed(fleet: &Fleet, _before: &Before) {
     for (id, hood) in &fleet.runs {
-        let own = Member { run: *id, leg: None };
+        let own = hood.run.member(None);
         let asks = fleet.expressions.clone();
         let wanted = kiln_core::run::Evaluator::run_group(&asks, &hood.run).expect("it is a name");
         match (&hood.run.state, wanted) {
@@ -329,7 +329,7 @@ fn no_gate_is_bypassed(fleet: &Fleet, _before: &Before) {
             _ => {}
         }
         for leg in hood.legs.values().filter(|leg| !leg.state.is_done()) {
-            let member = Member { run: *id, leg: Some(leg.number) };
+            let member = hood.run.member(Some(leg.number));
             let context = hood.context(leg.node, Some(leg.number));
             let wanted = kiln_core::run::Evaluator::group(&asks, &context).expect("it is a name");
             match (&leg.state, wanted) {
@@ -447,7 +447,7 @@ fn explanations_are_true(fleet: &Fleet, _before: &Before) {
                     if leg.state == LegState::Waiting(Wait::Group) =>
                 {
                     let name = leg.group.as_deref().expect("it asked for one");
-                    let member = Member { run: *id, leg: Some(leg.number) };
+                    let member = hood.run.member(Some(leg.number));
                     assert_eq!(said, format!("waits for the concurrency group `{name}`"));
                     let busy = fleet
                         .groups
@@ -523,7 +523,7 @@ fn a_cancelled_run_pushes_nobody_out_of_a_group_on_its_way_out() {
     for action in [Action::Start, Action::Claim(0), Action::Start, Action::Cancel(0, true)] {
         fleet.act(&action, the_admitted_stay);
     }
-    let second = Member { run: 2, leg: Some(0) };
+    let second = Member { run: 2, attempt: 1, leg: Some(0) };
     assert!(fleet.is_being_admitted(second) && !fleet.is_being_cancelled(second));
     fleet.settle(the_admitted_stay);
     assert_eq!(fleet.runs[&2].run.state, RunState::Done(Success));
