@@ -8,14 +8,14 @@ use crate::{Gather, Store, StoreError, Tx};
 
 /// How many words share a transaction at most, so that nobody's answer waits for long.
 const MOST: usize = 256;
-/// How many transactions of a kind are under way at once. Claims go one after the other: two at a time
-/// would only pass over each other's jobs.
-const ABREAST: usize = 2;
+/// How many ways there are for news. Those of one run take the same, or they would wait for each other
+/// in the database. Claims go one after the other: two at a time would only pass over each other's jobs.
+const WAYS: usize = 2;
 
 /// The busy ways into the store. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Traffic {
-    news: Gather<Happened, Answer>,
+    news: [Gather<Happened, Answer>; WAYS],
     claims: Gather<Asking, Vec<Claimed>>,
     beats: Gather<Beat, Pulse>,
 }
@@ -23,10 +23,13 @@ pub struct Traffic {
 impl Traffic {
     /// Must be called where tokio runs.
     pub fn new(runs: &Runs, policy: Policy) -> Self {
-        let (of_news, store) = (runs.clone(), runs.store().clone());
-        let news = Gather::new(MOST, ABREAST, move |happened| {
-            let runs = of_news.clone();
-            Box::pin(async move { runs.happened(happened).await })
+        let store = runs.store().clone();
+        let news = std::array::from_fn(|_| {
+            let runs = runs.clone();
+            Gather::new(MOST, 1, move |happened| {
+                let runs = runs.clone();
+                Box::pin(async move { runs.happened(happened).await })
+            })
         });
         let of_claims = store.clone();
         let claims = Gather::new(MOST, 1, move |asking| {
@@ -43,7 +46,8 @@ impl Traffic {
 
     /// Tells a run or a job what happened.
     pub async fn happened(&self, happened: Happened) -> Result<Answer, StoreError> {
-        self.news.ask(happened).await
+        let way = happened.run().0.unsigned_abs() as usize % WAYS;
+        self.news[way].ask(happened).await
     }
 
     /// Jobs for a runner.

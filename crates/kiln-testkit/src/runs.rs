@@ -189,6 +189,6 @@ impl Site {
 }
 
 /// Tests see everything.
-const SYSTEM: Scope = Scope::System(Duty::Claims);
+pub const SYSTEM: Scope = Scope::System(Duty::Claims);
 
 static NONCE: AtomicU64 = AtomicU64::new(0);

@@ -16,7 +16,10 @@ use super::{
 pub struct Wanted {
     pub scopes: BTreeSet<ScopeNo>,
     pub nodes: BTreeSet<NodeNo>,
+    /// Legs that may be changed. A queued one must be held, or a runner could claim it meanwhile.
     pub legs: BTreeSet<LegNo>,
+    /// Legs that are only looked at; it does not matter if a queued one is claimed meanwhile.
+    pub glances: BTreeSet<LegNo>,
     /// By lower-cased name.
     pub groups: BTreeSet<String>,
     /// All legs of the run that are not done.
@@ -45,10 +48,6 @@ impl Wanted {
         }
         look.wanted
     }
-
-    fn is_complete(&self) -> bool {
-        self.scopes.is_empty() && self.nodes.is_empty() && self.legs.is_empty()
-    }
 }
 
 /// What a store has brought that the rows themselves do not show.
@@ -58,7 +57,10 @@ pub struct AtHand {
     pub open_legs: bool,
     /// Those that were looked for, whether they exist or not.
     pub groups: BTreeSet<String>,
+    /// Legs that nobody else can change.
     pub legs: BTreeSet<LegNo>,
+    /// Legs that were looked at.
+    pub glances: BTreeSet<LegNo>,
 }
 
 impl AtHand {
@@ -66,6 +68,8 @@ impl AtHand {
     pub(super) fn lack(&self, mut wanted: Wanted) -> Wanted {
         wanted.groups.retain(|name| !self.groups.contains(name));
         wanted.legs.retain(|leg| !self.whole && !self.legs.contains(leg));
+        let seen = |leg: &LegNo| self.legs.contains(leg) || self.glances.contains(leg);
+        wanted.glances.retain(|leg| !self.whole && !seen(leg));
         wanted.open_legs &= !(self.open_legs || self.whole);
         wanted.whole &= !self.whole;
         wanted
@@ -104,7 +108,7 @@ impl<'l> Look<'l> {
             Event::Claimed { leg, .. }
             | Event::Started { leg, .. }
             | Event::Uploading { leg, .. } => {
-                self.leg(*leg);
+                self.change(*leg);
             }
             Event::Finished { leg, conclusion, .. } if !conclusion.is_failure() => {
                 self.settle(*leg, Reach::Ends);
@@ -178,9 +182,7 @@ impl<'l> Look<'l> {
     fn enter(&mut self, number: LegNo) {
         self.settle(number, Reach::Fails);
         self.called(number);
-        let Some(leg) = self.hood.legs.get(&number).filter(|_| self.wanted.is_complete()) else {
-            return;
-        };
+        let Some(leg) = self.hood.legs.get(&number).filter(|_| self.is_complete()) else { return };
         let context = self.hood.context(leg.node, Some(number));
         let Ok(Some(request)) = self.evaluator.group(&context) else { return };
         let name = request.name.to_lowercase();
@@ -207,7 +209,7 @@ impl<'l> Look<'l> {
         if !self.seen.insert((number, reach)) {
             return;
         }
-        let Some(leg) = self.leg(number) else { return };
+        let Some(leg) = self.change(number) else { return };
         self.wanted.groups.extend(leg.group.clone());
         self.context(leg.node);
         let Some(node) = self.hood.nodes.get(&leg.node) else { return };
@@ -253,9 +255,24 @@ impl<'l> Look<'l> {
         self.hood.nodes.get(&node).map(|node| node.legs.clone()).unwrap_or_default()
     }
 
+    fn is_complete(&self) -> bool {
+        let Wanted { scopes, nodes, legs, glances, .. } = &self.wanted;
+        let there = |leg: &LegNo| self.hood.legs.contains_key(leg);
+        scopes.is_empty() && nodes.is_empty() && glances.is_empty() && legs.iter().all(there)
+    }
+
     fn leg(&mut self, number: LegNo) -> Option<&'l Leg> {
         let found = self.hood.legs.get(&number);
         if found.is_none() {
+            self.wanted.glances.insert(number);
+        }
+        found
+    }
+
+    /// Only claims change a leg without the lock of its run, and they take queued ones alone.
+    fn change(&mut self, number: LegNo) -> Option<&'l Leg> {
+        let found = self.hood.legs.get(&number);
+        if found.is_none_or(|leg| leg.state == LegState::Queued) {
             self.wanted.legs.insert(number);
         }
         found

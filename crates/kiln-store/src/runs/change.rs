@@ -81,7 +81,7 @@ pub enum Refused {
 }
 
 impl Happened {
-    fn run(&self) -> RunId {
+    pub fn run(&self) -> RunId {
         match self {
             Self::Run { run, .. } => *run,
             Self::Job(news) => news.job.run(),

@@ -111,6 +111,7 @@ pub(super) async fn bring(
         }
     }
     legs(tx, batch, wanted).await?;
+    glances(tx, batch, wanted).await?;
     scopes(tx, batch, wanted).await?;
     nodes(tx, batch, wanted).await?;
     groups(tx, batch, wanted).await
@@ -148,11 +149,41 @@ async fn legs(
     batch: &mut Batch,
     wanted: &[(RunId, Wanted)],
 ) -> Result<(), StoreError> {
-    let keys = keys(batch, wanted.iter().map(|(run, wanted)| (*run, &wanted.legs)));
+    // Those that were made in this transaction are nobody else's.
+    let stored: Vec<(RunId, BTreeSet<LegNo>)> = wanted
+        .iter()
+        .map(|(run, wanted)| {
+            let open = &batch.runs[run];
+            (*run, wanted.legs.iter().copied().filter(|leg| !open.is_new(*leg)).collect())
+        })
+        .collect();
+    let keys = keys(batch, stored.iter().map(|(run, legs)| (*run, legs)));
     let found = tx.rows_all(JOBS.select(), &keys).await?;
     add_jobs(tx, batch, found).await?;
     for (run, wanted) in wanted {
         batch.run(*run).at_hand.legs.extend(&wanted.legs);
+    }
+    Ok(())
+}
+
+/// Legs to be looked at need not be held.
+async fn glances(
+    tx: &mut Tx<'_>,
+    batch: &mut Batch,
+    wanted: &[(RunId, Wanted)],
+) -> Result<(), StoreError> {
+    let keys = keys(batch, wanted.iter().map(|(run, wanted)| (*run, &wanted.glances)));
+    for row in tx.rows_all(JOBS.select(), &keys).await? {
+        let (leg, job) = rows::job_of(&row)?;
+        let open = batch.run(RunId(row.get(0)?));
+        if leg.state == LegState::Queued {
+            open.glance_at(leg, job);
+        } else {
+            open.hold(leg, job);
+        }
+    }
+    for (run, wanted) in wanted {
+        batch.run(*run).at_hand.glances.extend(&wanted.glances);
     }
     Ok(())
 }
@@ -219,7 +250,10 @@ pub(super) async fn add_jobs(
     for row in &found {
         let run = RunId(row.get(0)?);
         let (leg, job) = rows::job_of(row)?;
-        if tx.is_postgres() && leg.state == LegState::Queued && !is_known(batch, run, leg.number) {
+        if batch.runs[&run].at_hand.legs.contains(&leg.number) {
+            continue;
+        }
+        if tx.is_postgres() && leg.state == LegState::Queued {
             let place = vec![job.lane.into(), job.key.into(), job.id.0.into()];
             queued.insert(job.id.0, place);
         }
@@ -231,18 +265,14 @@ pub(super) async fn add_jobs(
         if queued.contains_key(&job.id.0) && !locked.contains(&job.id.0) {
             again.push([&key_of(batch, run)[..], &[leg.number.into()]].concat());
         } else {
-            batch.run(run).add_job(leg, job);
+            batch.run(run).hold(leg, job);
         }
     }
     for row in tx.rows_all(JOBS.select(), &again).await? {
         let (leg, job) = rows::job_of(&row)?;
-        batch.run(RunId(row.get(0)?)).add_job(leg, job);
+        batch.run(RunId(row.get(0)?)).hold(leg, job);
     }
     Ok(())
-}
-
-fn is_known(batch: &Batch, run: RunId, leg: LegNo) -> bool {
-    batch.runs[&run].hood.legs.contains_key(&leg)
 }
 
 async fn lock_queued(

@@ -129,13 +129,30 @@ impl Open {
         }
     }
 
-    pub(super) fn add_job(&mut self, leg: Leg, job: Job) {
-        if !self.hood.legs.contains_key(&leg.number) {
-            let row = rows::job_row(&self.hood.run, &leg, &job);
-            let past = PastJob { row, leg: leg.clone(), lane: job.lane, key: job.key };
-            self.before.jobs.insert(leg.number, past);
-            self.jobs.insert(leg.number, job);
-            self.hood.legs.insert(leg.number, leg);
+    /// A leg that nobody else can change from now on. One that was only looked at before is forgotten.
+    pub(super) fn hold(&mut self, leg: Leg, job: Job) {
+        if self.at_hand.legs.insert(leg.number) {
+            self.put(leg, job);
         }
+    }
+
+    /// A leg that a runner may claim at any time.
+    pub(super) fn glance_at(&mut self, leg: Leg, job: Job) {
+        if !self.hood.legs.contains_key(&leg.number) {
+            self.put(leg, job);
+        }
+    }
+
+    fn put(&mut self, leg: Leg, job: Job) {
+        let row = rows::job_row(&self.hood.run, &leg, &job);
+        let past = PastJob { row, leg: leg.clone(), lane: job.lane, key: job.key };
+        self.before.jobs.insert(leg.number, past);
+        self.jobs.insert(leg.number, job);
+        self.hood.legs.insert(leg.number, leg);
+    }
+
+    /// Whether a leg was made in this transaction.
+    pub(super) fn is_new(&self, leg: LegNo) -> bool {
+        self.hood.legs.contains_key(&leg) && !self.before.jobs.contains_key(&leg)
     }
 }

@@ -57,7 +57,8 @@ impl<'f> Partial<'f> {
         }
         for (number, leg) in &full.legs {
             let open = wanted.open_legs && !leg.state.is_done();
-            if wanted.whole || open || wanted.legs.contains(number) {
+            let named = wanted.legs.contains(number) || wanted.glances.contains(number);
+            if wanted.whole || open || named {
                 self.rows += usize::from(!self.hood.legs.contains_key(number));
                 self.hood.legs.entry(*number).or_insert_with(|| leg.clone());
             }
@@ -69,6 +70,7 @@ impl<'f> Partial<'f> {
         }
         self.at_hand.groups.extend(wanted.groups.iter().cloned());
         self.at_hand.legs.extend(&wanted.legs);
+        self.at_hand.glances.extend(&wanted.glances);
         self.at_hand.whole |= wanted.whole;
         self.at_hand.open_legs |= wanted.open_legs;
     }

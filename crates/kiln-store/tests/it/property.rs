@@ -68,7 +68,7 @@ impl Both {
             Deed::Repeat { run, attempt, event } => self.repeat(run, attempt, event).await,
             Deed::Again { run, what } => {
                 let id = RunId(i64::try_from(run).unwrap());
-                let there = self.site.runs.again(id, what, "me").await;
+                let there = self.site.runs.again(kiln_testkit::runs::SYSTEM, id, what, "me").await;
                 let here = self.fleet.again(run, what);
                 assert_eq!(there.is_ok(), here.is_ok(), "{text}: {there:?}, {here:?}");
             }

@@ -244,7 +244,9 @@ async fn a_re_run_asked_for_twice_at_once_is_one_attempt(store: Store) {
         let asked: Vec<_> = (0..6)
             .map(|_| {
                 let site = site.clone();
-                tokio::spawn(async move { site.runs.again(run, Again::Failed, "me").await })
+                tokio::spawn(async move {
+                    site.runs.again(kiln_testkit::runs::SYSTEM, run, Again::Failed, "me").await
+                })
             })
             .collect();
         let mut attempts = Vec::new();
@@ -272,8 +274,10 @@ async fn a_cancel_beside_a_re_run_is_refused_or_cancels_the_new_attempt(store: S
         let run = site.run(ONE).await;
         let job = site.claim(1, 1).await.remove(0);
         site.finish(&job, 1, Failure).await;
-        let (again, cancelled) =
-            tokio::join!(site.runs.again(run, Again::All, "me"), site.tell(run, cancel()));
+        let (again, cancelled) = tokio::join!(
+            site.runs.again(kiln_testkit::runs::SYSTEM, run, Again::All, "me"),
+            site.tell(run, cancel())
+        );
         assert_eq!(again.unwrap(), 2);
         let state = site.view(run).await.state;
         match cancelled {

@@ -88,7 +88,7 @@ async fn read_tables(tx: &mut Tx<'_>, runs: &[i64], repo: i64) -> Result<Tables,
         tables.groups.insert(row.get(0)?, row.get(1)?);
     }
     for run in runs {
-        let view = runs::view(tx, RunId(*run), None).await?;
+        let view = runs::view(tx, kiln_testkit::runs::SYSTEM, RunId(*run), None).await?;
         let key = [(*run).into(), view.attempt.into()];
         let sql = "SELECT number, needs_remaining, open_legs FROM run_nodes WHERE run_id = $1 AND attempt = $2";
         tables.nodes.push(triples(&tx.rows(sql, &key).await?)?);
