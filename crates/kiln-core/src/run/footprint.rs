@@ -106,7 +106,6 @@ impl<'l> Look<'l> {
             | Event::Uploading { leg, .. } => {
                 self.leg(*leg);
             }
-            Event::Wake { leg } => self.settle(*leg, Reach::Ends),
             Event::Finished { leg, conclusion, .. } if !conclusion.is_failure() => {
                 self.settle(*leg, Reach::Ends);
             }
@@ -115,7 +114,9 @@ impl<'l> Look<'l> {
             | Event::Unsupported { leg, .. } => {
                 self.settle(*leg, Reach::Fails);
             }
-            Event::Returned { leg, .. } | Event::Skip { leg, .. } => self.settle(*leg, Reach::Ends),
+            Event::Returned { leg, .. } | Event::Skip { leg, .. } | Event::Wake { leg } => {
+                self.settle(*leg, Reach::Ends);
+            }
             Event::Cancel { .. } => self.cancel(),
             Event::CancelLeg { leg, .. } => self.halt(*leg),
             Event::Step(step) => self.step(*step),
