@@ -2,7 +2,8 @@
 
 use super::apply::Change;
 use super::{
-    Cancel, Conclusion, Effect, LegNo, LegState, Member, NodeState, Rejected, RunState, Step, Wait,
+    Cancel, Conclusion, Effect, LegNo, LegState, Member, NodeNo, NodeState, Rejected, RunState,
+    ScopeNo, Step, Wait,
 };
 
 impl Change<'_> {
@@ -41,6 +42,20 @@ impl Change<'_> {
         }
         let nodes: Vec<_> = self.hood.nodes.keys().copied().collect();
         for node in nodes {
+            self.conclude_node(node, Conclusion::Cancelled, Some(reason.to_owned()));
+        }
+    }
+
+    /// Ends what is in a call that a re-run had not taken up again when it ended.
+    pub(super) fn abandon(&mut self, scope: ScopeNo) {
+        let reason = "the call ended before it could start";
+        let is_open = |node: &NodeNo| !matches!(self.hood.nodes[node].state, NodeState::Done(_));
+        let open: Vec<NodeNo> =
+            self.hood.scopes[&scope].nodes.iter().copied().filter(is_open).collect();
+        for node in open {
+            for leg in self.hood.nodes[&node].legs.clone() {
+                self.conclude_leg(leg, Conclusion::Cancelled, Some(reason.to_owned()));
+            }
             self.conclude_node(node, Conclusion::Cancelled, Some(reason.to_owned()));
         }
     }
@@ -90,7 +105,7 @@ impl Change<'_> {
 
     /// A call is cancelled with all that runs in it; what has not started yet hears it when its turn
     /// comes.
-    fn cancel_scope(&mut self, number: super::ScopeNo, reason: &str, forced: bool) {
+    fn cancel_scope(&mut self, number: ScopeNo, reason: &str, forced: bool) {
         let Some(scope) = self.hood.scopes.get_mut(&number) else { return };
         scope.cancelled = true;
         for node in scope.nodes.clone() {

@@ -180,11 +180,15 @@ impl Change<'_> {
         if row.state.is_done() {
             return;
         }
+        let unopened = row.scope.filter(|_| !matches!(row.state, LegState::Called(_)));
         row.state = LegState::Done(conclusion);
         row.timings.ended = Some(now);
         row.note = note.or_else(|| row.note.take());
         let (node, group) = (row.node, row.group.take());
         self.effects.push(Effect::LegDone { leg, conclusion });
+        if let Some(scope) = unopened {
+            self.abandon(scope);
+        }
         if let Some(group) = group {
             let member = self.hood.run.member(Some(leg));
             self.leave(&group, member);
@@ -276,6 +280,9 @@ impl Change<'_> {
             };
             return self.run_done(conclusion);
         };
+        if self.hood.legs[&caller].state.is_done() {
+            return;
+        }
         let jobs: Vec<Need<'_>> =
             scope.nodes.iter().filter_map(|node| self.hood.need(*node)).collect();
         let outputs = self.evaluator.call_outputs(&self.hood.run, scope, &jobs);

@@ -211,6 +211,7 @@ impl<'l> Look<'l> {
         }
         let Some(leg) = self.change(number) else { return };
         self.wanted.groups.extend(leg.group.clone());
+        self.inside(leg);
         self.context(leg.node);
         let Some(node) = self.hood.nodes.get(&leg.node) else { return };
         let trips = reach == Reach::Fails && node.fail_fast && !node.tripped;
@@ -239,6 +240,25 @@ impl<'l> Look<'l> {
             if active {
                 for leg in self.legs_of(*node) {
                     self.halt(leg);
+                }
+            }
+        }
+    }
+
+    /// What is open in a call that a re-run has not taken up again yet: it ends with the leg.
+    fn inside(&mut self, leg: &Leg) {
+        let Some(scope) = leg.scope.filter(|_| matches!(leg.state, LegState::Waiting(_))) else {
+            return;
+        };
+        let Some(scope) = self.scope(scope) else { return };
+        for node in &scope.nodes {
+            let Some(node) = self.node(*node) else { continue };
+            if matches!(node.state, NodeState::Done(_)) {
+                continue;
+            }
+            for leg in &node.legs {
+                if let Some(leg) = self.leg(*leg) {
+                    self.inside(leg);
                 }
             }
         }

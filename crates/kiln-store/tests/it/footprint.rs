@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use kiln_core::plan::{Job, Plan};
 use kiln_core::run::{
-    AtHand, Conclusion, Effect, Event, LegState, Neighbourhood, Rejected, Transition, Wanted,
+    AtHand, Conclusion, Effect, Event, LegState, Neighbourhood, NodeState, Rejected, RunState,
+    Transition, Wanted,
 };
 use kiln_core::time::Timestamp;
 use kiln_testkit::fleet::{Deed, Fleet, Moment};
@@ -100,6 +101,17 @@ fn same_with_less_at_hand(moment: &Moment<'_>) {
     let merged = partial.merged();
     assert_eq!(Fleet::rows(&merged), Fleet::rows(moment.after), "{:?}", moment.event);
     assert_eq!(merged.groups, moment.after.groups, "{:?}", moment.event);
+    if matches!(merged.run.state, RunState::Done(_)) {
+        nothing_is_open(&merged);
+    }
+}
+
+fn nothing_is_open(hood: &Neighbourhood) {
+    let node = hood.nodes.values().find(|node| !matches!(node.state, NodeState::Done(_)));
+    assert!(node.is_none(), "the run is done, but not {node:?}");
+    let leg = hood.legs.values().find(|leg| !leg.state.is_done());
+    assert!(leg.is_none(), "the run is done, but not {leg:?}");
+    assert!(hood.scopes.values().all(|scope| scope.open == 0));
 }
 
 fn act(fleet: &mut Fleet, waiting: &mut Vec<RunShape>, action: Action) {

@@ -285,3 +285,45 @@ proptest! {
         }
     }
 }
+
+const ALWAYS: &str =
+    "on: workflow_call\njobs:\n  inner: {if: always(), runs-on: x, steps: [{run: x}]}\n";
+
+/// S9, S14: found by random events. The second leg of a call pushes the first one out of its group
+/// before the jobs of that were asked; one that runs always still does.
+#[test]
+fn a_job_that_runs_always_starts_in_a_call_that_was_cancelled_before_it() {
+    let text = "on: push\njobs:\n  call:\n    strategy: {fail-fast: false, matrix: {v: [1, 2]}}\n    concurrency: {group: g, cancel-in-progress: true}\n    uses: ./.github/workflows/callee.yml\n";
+    let mut world = World::with(text, &Callee(ALWAYS));
+    world.run("inner", Success);
+    assert_eq!(world.queued(), ["inner"]);
+    let last = world.hood.legs.keys().copied().max().expect("the second leg has called");
+    world.apply(Event::Claimed { leg: last, runner: 1 }).expect("it is queued");
+    let (attempt, conclusion) = (1, Success);
+    let end = Event::Finished { leg: last, attempt, conclusion, outputs: vec![] };
+    world.apply(end).expect("it was just claimed");
+    assert_eq!(world.hood.run.state, RunState::Done(Success));
+}
+
+/// P10, S9: found by random events. Jobs of a call are there in a re-run before it starts; they stayed
+/// open when it ended while it waited.
+#[test]
+fn a_call_that_is_cancelled_before_a_re_run_takes_it_up_leaves_no_job_open() {
+    let text =
+        "on: push\njobs:\n  call:\n    concurrency: g\n    uses: ./.github/workflows/callee.yml\n";
+    let mut first = World::with(text, &Callee(ALWAYS));
+    first.run("inner", Failure);
+    let mut hood = again(&first.hood, Again::Failed).expect("it failed");
+    let other = kiln_core::run::Member { run: 2, attempt: 1, leg: None };
+    hood.groups.insert("g".to_owned(), kiln_core::run::Group::of([other]));
+    let mut second = first.go_on(hood);
+    assert!(second.queued().is_empty());
+    let leg = second.leg("call");
+    second.apply(Event::CancelLeg { leg, reason: "enough".into() }).expect("it waits");
+    second.hood.groups.clear();
+    second.check(&[("call", Cancelled), ("inner", Cancelled)], Cancelled);
+    assert!(second.hood.legs.values().all(|leg| leg.state.is_done()));
+    let mut third = second.rerun_failed();
+    third.run("inner", Success);
+    third.check(&[("call", Success), ("inner", Success)], Success);
+}
