@@ -1,4 +1,5 @@
 //! What tests share; never part of the product.
 
 pub mod database;
+pub mod queue;
 pub mod runs;

@@ -20,6 +20,12 @@ const TRIES: u32 = 8;
 /// How long a caller waits for a free connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Every statement is planned once for each connection, and goes by indexes whatever the statistics of
+/// the moment say: a plan made while a table was small must still do when it is not. The address may
+/// say otherwise.
+const PLANS: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off \
+    -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off";
+
 #[derive(Debug, Clone)]
 pub(crate) struct Postgres {
     pool: Pool,
@@ -46,8 +52,11 @@ impl Mode {
 
 impl Postgres {
     pub(crate) fn open(url: &str, connections: usize, hub: Arc<Hub>) -> Result<Self, StoreError> {
-        let config: tokio_postgres::Config =
+        let mut config: tokio_postgres::Config =
             url.parse().map_err(|error| StoreError::Database(format!("the address: {error}")))?;
+        let own = config.get_options().unwrap_or_default();
+        let options = format!("{PLANS} {own}");
+        config.options(options);
         let listener = Arc::new(Listener::new(config.clone(), Arc::clone(&hub)));
         let manager = Manager::from_config(
             config,
