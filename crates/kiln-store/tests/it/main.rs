@@ -20,6 +20,7 @@ macro_rules! on_both {
         }
     };
 }
+mod claims;
 mod events;
 mod runs;
 mod transactions;
