@@ -22,5 +22,6 @@ macro_rules! on_both {
 }
 mod claims;
 mod events;
+mod explain;
 mod runs;
 mod transactions;

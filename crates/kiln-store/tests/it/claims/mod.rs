@@ -10,7 +10,7 @@ use kiln_core::queue::Policy;
 use kiln_store::claims::{self, Asking, Claimed};
 use kiln_store::{Store, Tx, Value};
 
-fn asking(runner: i64, queues: &[QueueId], want: u32, nonce: &str) -> Asking {
+pub(crate) fn asking(runner: i64, queues: &[QueueId], want: u32, nonce: &str) -> Asking {
     let (runner, queues) = (RunnerId(runner), queues.to_vec());
     Asking { runner, queues, org: None, want, nonce: nonce.to_owned() }
 }
@@ -20,7 +20,7 @@ async fn claim_as(store: &Store, policy: Policy, asking: Vec<Asking>) -> Vec<Vec
     store.write(work).await.unwrap()
 }
 
-async fn claim(store: &Store, asking: Asking) -> Vec<Claimed> {
+pub(crate) async fn claim(store: &Store, asking: Asking) -> Vec<Claimed> {
     claim_as(store, Policy::Fair, vec![asking]).await.remove(0)
 }
 
