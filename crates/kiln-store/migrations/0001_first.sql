@@ -454,7 +454,8 @@ CREATE TABLE leases (
     -- Seconds charged in advance.
     estimate {real} NOT NULL
 ) {strict_small};
-CREATE INDEX leases_by_runner ON leases (runner_id);
+-- With the nonce: leases that are gone may stay in an index for long, and a runner has had many.
+CREATE INDEX leases_by_runner ON leases (runner_id, nonce);
 
 -- How many jobs of an organization run, where that is limited.
 CREATE TABLE org_loads (

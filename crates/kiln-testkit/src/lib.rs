@@ -2,5 +2,6 @@
 
 pub mod database;
 pub mod fleet;
+pub mod queue;
 pub mod runs;
 pub mod shapes;

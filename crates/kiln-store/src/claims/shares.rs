@@ -11,7 +11,7 @@ use crate::tx::millis;
 use crate::{StoreError, Tx};
 
 /// What was charged before this is in `usage` by now.
-const UNFOLDED: Duration = Duration::from_mins(10);
+const UNFOLDED: Duration = Duration::from_mins(1);
 
 #[derive(Debug, Default)]
 pub(super) struct Shares {

@@ -23,42 +23,62 @@ pub(super) async fn claim(
     asking: &[Asking],
 ) -> Result<Vec<Vec<Claimed>>, StoreError> {
     let mut answers = lease::answered_before(tx, asking).await?;
-    let queues: BTreeSet<QueueId> = asking
-        .iter()
-        .zip(&answers)
-        .filter(|(_, answer)| answer.is_empty())
-        .flat_map(|(asking, _)| asking.queues.iter().copied())
-        .collect();
+    let first = first_of_their_kind(asking);
+    let is_new = |at: usize| answers[at].is_empty() && first[at] == at;
+    let wants: Vec<u32> =
+        asking.iter().enumerate().map(|(at, one)| if is_new(at) { one.want } else { 0 }).collect();
+    give(tx, policy, asking, &wants, &mut answers).await?;
+    for (at, first) in first.into_iter().enumerate() {
+        if first != at {
+            answers[at] = answers[first].clone();
+        }
+    }
+    Ok(answers)
+}
+
+/// For each question where it stands first: a runner that did not wait for its answer asks again.
+fn first_of_their_kind(asking: &[Asking]) -> Vec<usize> {
+    let mut first = HashMap::with_capacity(asking.len());
+    let questions = asking.iter().enumerate();
+    questions.map(|(at, one)| *first.entry((one.runner, &one.nonce)).or_insert(at)).collect()
+}
+
+/// Chooses for those who want something, and keeps the choice.
+async fn give(
+    tx: &mut Tx<'_>,
+    policy: Policy,
+    asking: &[Asking],
+    wants: &[u32],
+    answers: &mut [Vec<Claimed>],
+) -> Result<(), StoreError> {
+    let wanting = asking.iter().zip(wants).filter(|(_, want)| **want > 0);
+    let queues: BTreeSet<QueueId> =
+        wanting.flat_map(|(asking, _)| asking.queues.iter().copied()).collect();
     let open = lanes::open_lanes(tx, &queues).await?;
     if open.is_empty() {
-        return Ok(answers);
+        return Ok(());
     }
     let repos = open.iter().map(|open| (open.lane.org, open.lane.repo)).collect();
     let shares = shares(tx, &repos).await?;
-    let asker = |(asking, answer): (&Asking, &Vec<Claimed>)| Asker {
+    let limits = shares.orgs.iter().filter(|(_, share)| share.limit.is_some());
+    let limited: BTreeSet<OrgId> = limits.map(|(org, _)| *org).collect();
+    let asker = |(asking, want): (&Asking, &u32)| Asker {
         queues: asking.queues.clone(),
         org: asking.org,
-        want: if answer.is_empty() { asking.want } else { 0 },
+        want: *want,
     };
-    let limited: BTreeSet<OrgId> = shares
-        .orgs
-        .iter()
-        .filter(|(_, share)| share.limit.is_some())
-        .map(|(org, _)| *org)
-        .collect();
     let batch = Batch {
         now: millis(tx.now()),
         policy,
         lanes: open.iter().map(|open| open.lane).collect(),
         orgs: shares.orgs,
         repos: shares.repos,
-        askers: asking.iter().zip(&answers).map(asker).collect(),
+        askers: asking.iter().zip(wants).map(asker).collect(),
     };
     let picks = choose(tx, Picker::new(batch), &open).await?;
     let lanes: HashMap<LaneId, Lane> = open.iter().map(|open| (open.lane.id, open.lane)).collect();
     let picks = lease::within_limits(tx, picks, &lanes, &limited).await?;
-    take(tx, asking, &picks, &lanes, &limited, &mut answers).await?;
-    Ok(answers)
+    take(tx, asking, &picks, &lanes, &limited, answers).await
 }
 
 /// Asks the picker until it is done, and brings the heads of lanes that it wants.

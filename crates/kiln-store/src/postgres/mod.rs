@@ -22,6 +22,15 @@ pub(crate) const APPLICATION: &str = "kiln";
 /// How long a caller waits for a free connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Every statement is planned once for each connection, and goes by indexes whatever the statistics of
+/// the moment say: a plan made while a table was small must still do when it is not. The address may
+/// say otherwise.
+const PLANS: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off \
+    -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off";
+
+/// A server that stands still in the middle of a transaction must not hold the others up for long.
+const BOUNDS: &str = "-c idle_in_transaction_session_timeout=30s -c lock_timeout=15s";
+
 #[derive(Debug, Clone)]
 pub(crate) struct Postgres {
     pool: Pool,
@@ -63,6 +72,9 @@ impl Postgres {
         if config.get_application_name().is_none() {
             config.application_name(APPLICATION);
         }
+        let own = config.get_options().unwrap_or_default();
+        let options = format!("{PLANS} {BOUNDS} {own}");
+        config.options(options);
         let listener = Arc::new(Listener::new(config.clone(), Arc::clone(&hub)));
         let manager = Manager::from_config(
             config.clone(),

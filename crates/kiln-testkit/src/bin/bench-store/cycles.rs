@@ -1,0 +1,167 @@
+//! Whole cycles of jobs (claim, start, finish) by simulated runners, and claims alone.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use kiln_core::id::{QueueId, RunId, RunnerId};
+use kiln_core::queue::Policy;
+use kiln_core::run::Conclusion;
+use kiln_store::claims::{self, Asking, Claimed};
+use kiln_store::runs::{Answer, Happened, JobNews, Runs, Word};
+use kiln_store::{Store, Tx};
+use kiln_testkit::runs::{Site, add_repository, plan};
+use tokio::task::JoinSet;
+
+use crate::gather::Gather;
+use crate::{Bench, percentile, row};
+
+const RUNNERS: u32 = 256;
+/// Organizations, each with so many repositories.
+const ORGS: (usize, usize) = (4, 4);
+/// How many transactions about runs are under way at once.
+const AT_ONCE: usize = 2;
+/// How many calls share a transaction at most.
+const TOGETHER: usize = 128;
+
+/// Ten jobs: one, then eight, then one.
+const GRAPH: &str = "on: push
+jobs:
+  prepare: {runs-on: linux, steps: [{run: x}]}
+  test: {needs: prepare, runs-on: linux, strategy: {matrix: {n: [1, 2, 3, 4, 5, 6, 7, 8]}}, steps: [{run: x}]}
+  publish: {needs: test, runs-on: linux, steps: [{run: x}]}
+";
+/// Ten jobs that can all be claimed at once.
+const WIDE: &str = "on: push
+jobs:
+  test: {runs-on: linux, strategy: {matrix: {n: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]}}, steps: [{run: x}]}
+";
+
+/// What the runners share.
+#[derive(Clone)]
+struct Floor {
+    claim: Gather<Asking, Vec<Claimed>>,
+    /// By the run: two transactions about one run would wait for each other.
+    happened: Vec<Gather<Happened, Answer>>,
+    queues: Arc<Vec<QueueId>>,
+    left: Arc<AtomicU32>,
+    whole: bool,
+}
+
+impl Floor {
+    fn happened_to(&self, run: RunId) -> &Gather<Happened, Answer> {
+        let at = usize::try_from(run.0).unwrap_or_default() % self.happened.len();
+        &self.happened[at]
+    }
+}
+
+pub(crate) async fn measure(bench: Bench, what: &str, jobs: u32) -> Result<(), String> {
+    let whole = what == "cycles";
+    let site = Site::new(bench.store.clone()).await;
+    prepare(&site, if whole { GRAPH } else { WIDE }, jobs / 10).await;
+    let floor = Floor {
+        claim: claimer(bench.store.clone()),
+        happened: (0..AT_ONCE).map(|_| listener(site.runs.clone())).collect(),
+        queues: Arc::new(site.queues().await),
+        left: Arc::new(AtomicU32::new(jobs / 10 * 10)),
+        whole,
+    };
+    let chores = tokio::spawn(chores(bench.store.clone()));
+    let start = Instant::now();
+    let mut runners = JoinSet::new();
+    for runner in 1..=RUNNERS {
+        runners.spawn(work(floor.clone(), runner.into()));
+    }
+    let mut took: Vec<Duration> = runners.join_all().await.into_iter().flatten().collect();
+    let seconds = start.elapsed().as_secs_f64();
+    chores.abort();
+    row(&format!("{}_{what}", bench.name), f64::from(jobs / 10 * 10) / seconds, "jobs/s");
+    row(&format!("{}_{what}_p50", bench.name), percentile(&mut took, 0.5), "ms");
+    row(&format!("{}_{what}_p99", bench.name), percentile(&mut took, 0.99), "ms");
+    Ok(())
+}
+
+/// Creates the runs, shared out over repositories.
+async fn prepare(site: &Site, text: &str, runs: u32) {
+    let plan = plan(text);
+    let mut places = Vec::new();
+    for org in 0..ORGS.0 {
+        for repo in 0..ORGS.1 {
+            let names = (format!("org{org}"), format!("repo{repo}"));
+            places.push(add_repository(site.store(), &names.0, &names.1).await);
+        }
+    }
+    let mut creators = JoinSet::new();
+    for creator in 0..16_u32 {
+        let (site, plan, places) = (site.clone(), plan.clone(), places.clone());
+        creators.spawn(async move {
+            for number in (creator..runs).step_by(16) {
+                let (org, repo, workflow) = places[number as usize % places.len()];
+                let mut new = site.push(plan.clone());
+                (new.org, new.repo, new.workflow) = (org, repo, workflow);
+                site.runs.create(new).await.expect("the run is as it should be");
+            }
+        });
+    }
+    creators.join_all().await;
+}
+
+fn claimer(store: Store) -> Gather<Asking, Vec<Claimed>> {
+    Gather::start(TOGETHER, move |asking| {
+        let store = store.clone();
+        async move {
+            let work = async move |tx: &mut Tx<'_>| claims::claim(tx, Policy::Fair, &asking).await;
+            store.write(work).await.expect("claims are well formed")
+        }
+    })
+}
+
+fn listener(runs: Runs) -> Gather<Happened, Answer> {
+    Gather::start(TOGETHER, move |happened| {
+        let runs = runs.clone();
+        async move { runs.happened(happened).await.expect("it is heard") }
+    })
+}
+
+/// What a server does every second.
+async fn chores(store: Store) {
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        claims::tidy_lanes(&store).await.expect("lanes can be tidied");
+        store.write(async |tx: &mut Tx<'_>| claims::fold(tx).await).await.expect("use adds up");
+    }
+}
+
+/// One runner, to the end. Returns how long each of its jobs took from the question to the last answer.
+async fn work(floor: Floor, runner: i64) -> Vec<Duration> {
+    let mut took = Vec::new();
+    for count in 0_u32.. {
+        if floor.left.load(Ordering::Relaxed) == 0 {
+            break;
+        }
+        let start = Instant::now();
+        let asking = Asking {
+            runner: RunnerId(runner),
+            queues: floor.queues.to_vec(),
+            org: None,
+            want: 1,
+            nonce: format!("{runner}-{count}"),
+        };
+        let Some(claimed) = floor.claim.ask(asking).await.pop() else {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            continue;
+        };
+        if floor.whole {
+            let finished = Word::Finished { conclusion: Conclusion::Success, outputs: Vec::new() };
+            for word in [Word::Started, finished] {
+                let (job, claim) = (claimed.job, Some(claimed.claim));
+                let news = JobNews { job, claim, runner: Some(RunnerId(runner)), word };
+                let answer = floor.happened_to(job.run()).ask(Happened::Job(news)).await;
+                assert_eq!(answer, Answer::Accepted, "the job is this runner's");
+            }
+        }
+        took.push(start.elapsed());
+        floor.left.fetch_sub(1, Ordering::Relaxed);
+    }
+    took
+}

@@ -1,0 +1,56 @@
+//! How long one claim takes when few jobs wait, and when a million do.
+
+use std::time::{Duration, Instant};
+
+use kiln_core::id::RunnerId;
+use kiln_core::queue::Policy;
+use kiln_store::Tx;
+use kiln_store::claims::{self, Asking};
+use kiln_testkit::queue::Depth;
+
+use crate::{Bench, percentile, row};
+
+/// The shallow queue.
+const FEW: i64 = 1_000;
+/// Claims that are measured, and those before that warm up.
+const CLAIMS: u32 = 300;
+const WARM: u32 = 50;
+
+pub(crate) async fn measure(bench: Bench, many: i64) -> Result<(), String> {
+    bench.store.migrate().await.map_err(|error| error.to_string())?;
+    let mut depth = Depth::new(&bench.store, 4, 10).await;
+    depth.fill(&bench.store, FEW).await;
+    let few = claims(&bench, &depth, 0).await?;
+    depth.fill(&bench.store, many).await;
+    bench
+        .store
+        .write(async |tx: &mut Tx<'_>| tx.execute("ANALYZE", &[]).await)
+        .await
+        .map_err(|error| error.to_string())?;
+    let many = claims(&bench, &depth, CLAIMS + WARM).await?;
+    row(&format!("{}_claim_few_p50", bench.name), few, "ms");
+    row(&format!("{}_claim_many_p50", bench.name), many, "ms");
+    row(&format!("{}_depth", bench.name), many / few, "x");
+    Ok(())
+}
+
+async fn claims(bench: &Bench, depth: &Depth, from: u32) -> Result<f64, String> {
+    let mut took: Vec<Duration> = Vec::new();
+    for count in from..from + WARM + CLAIMS {
+        let asking = vec![Asking {
+            runner: RunnerId(1),
+            queues: vec![depth.queue],
+            org: None,
+            want: 1,
+            nonce: count.to_string(),
+        }];
+        let start = Instant::now();
+        let work = async move |tx: &mut Tx<'_>| claims::claim(tx, Policy::Fair, &asking).await;
+        let answers = bench.store.write(work).await.map_err(|error| error.to_string())?;
+        assert_eq!(answers[0].len(), 1, "there are jobs enough");
+        if count >= from + WARM {
+            took.push(start.elapsed());
+        }
+    }
+    Ok(percentile(&mut took, 0.5))
+}
