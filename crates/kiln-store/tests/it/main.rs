@@ -21,23 +21,24 @@ macro_rules! on_both {
     };
 }
 
-
-
-                super::$name(kiln_testkit::database::Database::postgres().await).await;
-                super::$name(kiln_testkit::database::Database::sqlite()).await;
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn on_postgres() {
-            async fn on_sqlite() {
-            }
-            }
-        $(#[$meta])*
-        mod $name {
-        }
-    ($(#[$meta:meta])* $name:ident) => {
-    };
 /// The same for a function that opens the database itself, or wants another of its kind.
 macro_rules! with_database {
+    ($(#[$meta:meta])* $name:ident) => {
+        $(#[$meta])*
+        mod $name {
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn on_sqlite() {
+                super::$name(kiln_testkit::database::Database::sqlite()).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn on_postgres() {
+                super::$name(kiln_testkit::database::Database::postgres().await).await;
+            }
+        }
+    };
+}
+
 mod backup;
 mod claims;
 mod content;
@@ -57,7 +58,6 @@ mod property;
 mod races;
 mod repositories;
 mod retention;
-}
 mod runs;
 mod secrets;
 mod signals;
