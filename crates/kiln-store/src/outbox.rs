@@ -81,7 +81,7 @@ pub struct Parked {
 }
 
 /// Puts messages in, and wakes those who take them.
-pub async fn put(tx: &mut Tx<'_>, messages: &[Message]) -> Result<(), StoreError> {
+pub fn put(tx: &mut Tx<'_>, messages: &[Message]) -> Result<(), StoreError> {
     if messages.is_empty() {
         return Ok(());
     }
@@ -96,7 +96,7 @@ pub async fn put(tx: &mut Tx<'_>, messages: &[Message]) -> Result<(), StoreError
         ]
     };
     let rows: Vec<Vec<Value>> = messages.iter().map(row).collect();
-    tx.execute_all(
+    tx.write_all(
         Sql::of(
             "INSERT INTO outbox (kind, run_id, payload, due_at, created_at)
              VALUES ($1, $2, $3, $4, $5)",
@@ -104,8 +104,7 @@ pub async fn put(tx: &mut Tx<'_>, messages: &[Message]) -> Result<(), StoreError
              SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[])",
         ),
         &rows,
-    )
-    .await?;
+    )?;
     tx.signal(Signal::Outbox);
     Ok(())
 }

@@ -46,7 +46,7 @@ impl Traffic {
 
     /// Tells a run or a job what happened.
     pub async fn happened(&self, happened: Happened) -> Result<Answer, StoreError> {
-        let way = happened.run().0.unsigned_abs() as usize % WAYS;
+        let way = usize::try_from(happened.run().0.unsigned_abs()).unwrap_or(0) % WAYS;
         self.news[way].ask(happened).await
     }
 

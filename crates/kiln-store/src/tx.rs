@@ -2,7 +2,7 @@
 
 use kiln_core::time::Timestamp;
 
-use crate::postgres::Session;
+use crate::postgres::{Later, Pipe};
 use crate::signal::{Signal, Signals};
 use crate::sql::{Row, Sql, Value};
 use crate::sqlite::Connection;
@@ -38,7 +38,7 @@ pub struct Tx<'t> {
 #[derive(Debug)]
 enum Arm<'t> {
     Sqlite(&'t mut Connection),
-    Postgres(&'t Session),
+    Postgres(Pipe<'t>),
 }
 
 impl<'t> Tx<'t> {
@@ -46,8 +46,8 @@ impl<'t> Tx<'t> {
         Self { arm: Arm::Sqlite(connection), now, signals: Signals::default() }
     }
 
-    pub(crate) fn postgres(session: &'t Session, now: Timestamp) -> Self {
-        Self { arm: Arm::Postgres(session), now, signals: Signals::default() }
+    pub(crate) fn postgres(pipe: Pipe<'t>, now: Timestamp) -> Self {
+        Self { arm: Arm::Postgres(pipe), now, signals: Signals::default() }
     }
 
     /// The database's time when the transaction began.
@@ -62,6 +62,15 @@ impl<'t> Tx<'t> {
 
     pub(crate) fn into_signals(self) -> Signals {
         self.signals
+    }
+
+    /// What listeners are told after the commit, and what must be sent before it.
+    pub(crate) fn into_parts(self) -> (Signals, Vec<Later>) {
+        let later = match self.arm {
+            Arm::Sqlite(_) => Vec::new(),
+            Arm::Postgres(pipe) => pipe.into_later(),
+        };
+        (self.signals, later)
     }
 
     /// Whether this is PostgreSQL, for the few places where more than a statement differs.
@@ -119,6 +128,23 @@ impl<'t> Tx<'t> {
     pub async fn execute_all(&mut self, sql: Sql, rows: &[Vec<Value>]) -> Result<u64, StoreError> {
         let text = if self.is_postgres() { sql.postgres } else { sql.sqlite };
         self.execute_all_of(text, rows).await
+    }
+
+    /// Like [`Self::execute_all`] where nobody asks how many rows it changed: on PostgreSQL it travels
+    /// with the next statement, or with the commit.
+    pub(crate) fn write_all(&mut self, sql: Sql, rows: &[Vec<Value>]) -> Result<(), StoreError> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        match &mut self.arm {
+            Arm::Sqlite(connection) => {
+                rows.iter().try_for_each(|row| connection.execute(sql.sqlite, row).map(|_| ()))
+            }
+            Arm::Postgres(pipe) => {
+                pipe.later(sql.postgres, columns_of(rows));
+                Ok(())
+            }
+        }
     }
 
     /// Asks the same for each of these rows of parameters, and gathers the answers: see

@@ -91,10 +91,7 @@ pub(super) async fn heads(
 }
 
 /// Takes these jobs out of the queue.
-pub(super) async fn remove(
-    tx: &mut Tx<'_>,
-    places: &[(LaneId, i64, JobId)],
-) -> Result<(), StoreError> {
+pub(super) fn remove(tx: &mut Tx<'_>, places: &[(LaneId, i64, JobId)]) -> Result<(), StoreError> {
     let sql = Sql::of(
         "DELETE FROM queue WHERE lane_id = $1 AND key = $2 AND job_id = $3",
         "DELETE FROM queue AS t USING unnest($1::bigint[], $2::bigint[], $3::bigint[])
@@ -104,6 +101,6 @@ pub(super) async fn remove(
     let row =
         |(lane, key, job): &(LaneId, i64, JobId)| vec![lane.0.into(), (*key).into(), job.0.into()];
     let rows: Vec<Vec<Value>> = places.iter().map(row).collect();
-    tx.execute_all(sql, &rows).await?;
+    tx.write_all(sql, &rows)?;
     Ok(())
 }

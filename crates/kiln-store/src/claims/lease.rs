@@ -148,7 +148,7 @@ async fn reserve(tx: &mut Tx<'_>, org: OrgId, count: i64) -> Result<i64, StoreEr
     Ok(room)
 }
 
-pub(super) async fn make(
+pub(super) fn make(
     tx: &mut Tx<'_>,
     asking: &[Asking],
     taken: &[(&Pick<Place>, Claimed)],
@@ -165,7 +165,7 @@ pub(super) async fn make(
              $6::bigint[], $7::text[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[],
              $12::bigint[], $13::float8[]) AS u",
     );
-    tx.execute_all(sql, &rows).await?;
+    tx.write_all(sql, &rows)?;
     Ok(())
 }
 
@@ -192,7 +192,7 @@ pub(super) async fn heartbeat(tx: &mut Tx<'_>, beats: &[Beat]) -> Result<Vec<Pul
              FOR UPDATE OF l SKIP LOCKED
          ) AS u WHERE t.job_id = u.job_id",
     );
-    tx.execute_all(renew, &held).await?;
+    tx.write_all(renew, &held)?;
     let commands = commands(tx, &held).await?;
     let answer = |beat: &Beat| {
         let held = beat.held.iter().map(|(job, claim)| (*job, *claim, beat.runner));

@@ -30,7 +30,8 @@ pub(super) async fn claim(
     give(tx, policy, asking, &wants, &mut answers).await?;
     for (at, first) in first.into_iter().enumerate() {
         if first != at {
-            answers[at] = answers[first].clone();
+            let (earlier, later) = answers.split_at_mut(at);
+            later[0].clone_from(&earlier[first]);
         }
     }
     Ok(answers)
@@ -127,7 +128,7 @@ async fn take(
 ) -> Result<(), StoreError> {
     let places: Vec<_> =
         picks.iter().map(|pick| (pick.lane, pick.head.key, pick.head.job)).collect();
-    lanes::remove(tx, &places).await?;
+    lanes::remove(tx, &places)?;
     let keys: Vec<(RunId, u32, u32)> = picks
         .iter()
         .map(|pick| (pick.head.job.run(), pick.head.payload.attempt, pick.head.payload.number))
@@ -158,9 +159,9 @@ async fn take(
         changed.push(row);
         taken.push((pick, claimed));
     }
-    write_jobs(tx, &changed).await?;
-    lease::make(tx, asking, &taken, limited).await?;
-    record(tx, asking, &taken).await?;
+    write_jobs(tx, &changed)?;
+    lease::make(tx, asking, &taken, limited)?;
+    record(tx, asking, &taken)?;
     for (pick, claimed) in taken {
         answers[pick.asker].push(claimed);
     }
@@ -168,7 +169,7 @@ async fn take(
 }
 
 /// The event, and the charge in advance.
-async fn record(
+fn record(
     tx: &mut Tx<'_>,
     asking: &[Asking],
     taken: &[(&Chosen, Claimed)],
@@ -188,8 +189,8 @@ async fn record(
         });
         tx.signal(Signal::Run(claimed.run));
     }
-    charge(tx, &charged).await?;
-    events::append(tx, &heard).await
+    charge(tx, &charged)?;
+    events::append(tx, &heard)
 }
 
 /// Rows of parameters for the leases of these claims.

@@ -71,10 +71,10 @@ pub enum Filter {
 }
 
 /// Adds events; they are read once the transaction has committed.
-pub async fn append(tx: &mut Tx<'_>, events: &[Event]) -> Result<(), StoreError> {
+pub fn append(tx: &mut Tx<'_>, events: &[Event]) -> Result<(), StoreError> {
     let at = millis(tx.now());
     let rows: Vec<Vec<Value>> = events.iter().map(|event| row_of(event, at)).collect();
-    tx.execute_all(
+    tx.write_all(
         Sql::of(
             "INSERT INTO events (run_id, org_id, repo_id, attempt, job_id, kind, payload, at)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
@@ -83,8 +83,7 @@ pub async fn append(tx: &mut Tx<'_>, events: &[Event]) -> Result<(), StoreError>
                                   $6::text[], $7::text[], $8::bigint[])",
         ),
         &rows,
-    )
-    .await?;
+    )?;
     Ok(())
 }
 

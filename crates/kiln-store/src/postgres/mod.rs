@@ -1,6 +1,7 @@
 //! PostgreSQL: a pool of connections, each transaction on one of them.
 
 mod listener;
+mod pipe;
 mod session;
 
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use crate::signal::{Hub, Origin, Signals};
 use crate::{StoreError, Tx};
 
 use listener::Listener;
+pub(crate) use pipe::{Later, Pipe};
 pub(crate) use session::Session;
 
 /// How often work is run again after a deadlock, a serialization failure or a lost connection.
@@ -131,12 +133,12 @@ impl Postgres {
     {
         let mut session = Session::new(self.pool.get().await?);
         let now = session.begin(mode.begin()).await?;
-        let mut tx = Tx::postgres(&session, now);
+        let mut tx = Tx::postgres(Pipe::new(&session), now);
         let answer = work(&mut tx).await;
-        let signals = tx.into_signals();
+        let (signals, later) = tx.into_parts();
         match answer {
             Ok(answer) => {
-                let committed = session.commit().await;
+                let committed = session.commit_after(later).await;
                 // Where nobody knows whether it happened, a needless hint does no harm.
                 if matches!(committed, Ok(()) | Err(StoreError::InDoubt(_))) {
                     self.publish(&signals);

@@ -5,6 +5,7 @@ use kiln_core::time::Timestamp;
 use tokio_postgres::SimpleQueryMessage;
 use tokio_postgres::types::{ToSql, Type};
 
+use super::pipe::{self, Later};
 use crate::StoreError;
 use crate::sql::{Row, Value};
 
@@ -54,6 +55,27 @@ impl Session {
             Err(error) if error.code().is_none() => Err(StoreError::InDoubt(error.to_string())),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Sends what is left, and the commit right behind it. A statement that fails makes the commit undo
+    /// everything.
+    pub(super) async fn commit_after(self, later: Vec<Later>) -> Result<(), StoreError> {
+        if later.is_empty() {
+            return self.commit().await;
+        }
+        let sent = pipe::all(&self, &later).await;
+        match sent {
+            Ok(()) => self.commit().await,
+            Err(error) => {
+                self.rollback().await;
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) async fn prepare(&self, sql: &str) -> Result<(), StoreError> {
+        self.connection().prepare_cached(sql).await?;
+        Ok(())
     }
 
     pub(super) async fn rollback(mut self) {

@@ -45,9 +45,9 @@ pub(crate) async fn job_rows(
     tx.rows_all(JOBS.select(), &keys).await?.iter().map(row_of).collect()
 }
 
-pub(crate) async fn write_jobs(tx: &mut Tx<'_>, jobs: &[JobRow]) -> Result<(), StoreError> {
+pub(crate) fn write_jobs(tx: &mut Tx<'_>, jobs: &[JobRow]) -> Result<(), StoreError> {
     let row = |job: &JobRow| JOBS.changing(rows::job_row(&job.run, &job.leg, &job.job));
     let changed: Vec<_> = jobs.iter().map(row).collect();
-    tx.execute_all(JOBS.update(), &changed).await?;
+    tx.write_all(JOBS.update(), &changed)?;
     Ok(())
 }

@@ -43,7 +43,7 @@ impl Order {
 }
 
 /// Keeps the claims that did not end their job.
-pub(super) async fn past_claims(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
+pub(super) fn past_claims(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
     let mut rows: Vec<Vec<Value>> = Vec::new();
     for open in batch.runs.values() {
         for (number, leg) in &open.hood.legs {
@@ -62,7 +62,7 @@ pub(super) async fn past_claims(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), St
          SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
              $6::text[], $7::text[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[])",
     );
-    tx.execute_all(sql, &rows).await?;
+    tx.write_all(sql, &rows)?;
     Ok(())
 }
 
@@ -100,7 +100,7 @@ fn how_it_ended(leg: &Leg, past: &Leg) -> &'static str {
 }
 
 /// Writes what happened, and what must be done next.
-pub(super) async fn events_and_tasks(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
+pub(super) fn events_and_tasks(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
     let (mut heard, mut tasks) = (Vec::new(), Vec::new());
     for open in batch.runs.values() {
         let event = |(job, kind): (Option<JobId>, EventKind)| events::Event {
@@ -116,8 +116,8 @@ pub(super) async fn events_and_tasks(tx: &mut Tx<'_>, batch: &Batch) -> Result<(
         heard.extend(end_event(open).map(|kind| (None, kind)).map(event));
         tasks.extend(open.effects.iter().filter_map(|effect| task_of(open, effect)));
     }
-    events::append(tx, &heard).await?;
-    outbox::put(tx, &tasks).await
+    events::append(tx, &heard)?;
+    outbox::put(tx, &tasks)
 }
 
 fn run_events(open: &Open) -> Vec<EventKind> {

@@ -50,8 +50,8 @@ pub(super) async fn end_leases(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), Sto
         }
         *freed.entry(org).or_default() += row.get::<i64>(5)?;
     }
-    charge(tx, &used).await?;
-    tell_to_stop(tx, batch).await?;
+    charge(tx, &used)?;
+    tell_to_stop(tx, batch)?;
     free(tx, &freed).await
 }
 
@@ -76,7 +76,7 @@ fn worked(open: &Open, number: LegNo, state: &LegState) -> bool {
 }
 
 /// Adds to what was used lately; a task adds that up from time to time.
-pub(crate) async fn charge(
+pub(crate) fn charge(
     tx: &mut Tx<'_>,
     used: &BTreeMap<(OrgId, RepoId), Used>,
 ) -> Result<(), StoreError> {
@@ -93,12 +93,12 @@ pub(crate) async fn charge(
          SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::float8[], $4::bigint[], $5::float8[],
              $6::bigint[])",
     );
-    tx.execute_all(sql, &rows).await?;
+    tx.write_all(sql, &rows)?;
     Ok(())
 }
 
 /// The runner hears it with its next heartbeat.
-async fn tell_to_stop(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
+fn tell_to_stop(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
     let mut commands = Vec::new();
     for open in batch.runs.values() {
         for effect in &open.effects {
@@ -116,7 +116,7 @@ async fn tell_to_stop(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> 
          FROM unnest($1::bigint[], $2::bigint[], $3::text[]) AS u (job_id, claim, command)
          WHERE t.job_id = u.job_id AND t.claim = u.claim",
     );
-    tx.execute_all(sql, &commands).await?;
+    tx.write_all(sql, &commands)?;
     Ok(())
 }
 

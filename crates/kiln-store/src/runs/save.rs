@@ -19,12 +19,12 @@ pub(super) async fn save(tx: &mut Tx<'_>, batch: &mut Batch) -> Result<(), Store
         note_times(open, tx.now());
     }
     enqueue::move_in_queue(tx, batch).await?;
-    write_rows(tx, batch).await?;
-    write_timers(tx, batch).await?;
-    record::past_claims(tx, batch).await?;
+    write_rows(tx, batch)?;
+    write_timers(tx, batch)?;
+    record::past_claims(tx, batch)?;
     release::end_leases(tx, batch).await?;
-    write_groups(tx, batch).await?;
-    record::events_and_tasks(tx, batch).await?;
+    write_groups(tx, batch)?;
+    record::events_and_tasks(tx, batch)?;
     for (run, open) in &batch.runs {
         if open.before.attempt.as_ref() != Some(&open.attempt_row()) || !open.effects.is_empty() {
             tx.signal(Signal::Run(*run));
@@ -90,14 +90,14 @@ impl Writes {
         }
     }
 
-    async fn write(self, tx: &mut Tx<'_>, table: &'static Table) -> Result<(), StoreError> {
-        tx.execute_all(table.insert(), &self.new).await?;
-        tx.execute_all(table.update(), &self.changed).await?;
+    fn write(self, tx: &mut Tx<'_>, table: &'static Table) -> Result<(), StoreError> {
+        tx.write_all(table.insert(), &self.new)?;
+        tx.write_all(table.update(), &self.changed)?;
         Ok(())
     }
 }
 
-async fn write_rows(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
+fn write_rows(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
     let mut attempts = Writes::default();
     let (mut scopes, mut nodes, mut jobs) =
         (Writes::default(), Writes::default(), Writes::default());
@@ -123,11 +123,11 @@ async fn write_rows(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
             jobs.add(&JOBS, before, row);
         }
     }
-    attempts.write(tx, &ATTEMPTS).await?;
-    write_runs(tx, &runs).await?;
-    scopes.write(tx, &SCOPES).await?;
-    nodes.write(tx, &NODES).await?;
-    jobs.write(tx, &JOBS).await
+    attempts.write(tx, &ATTEMPTS)?;
+    write_runs(tx, &runs)?;
+    scopes.write(tx, &SCOPES)?;
+    nodes.write(tx, &NODES)?;
+    jobs.write(tx, &JOBS)
 }
 
 /// What lists of runs show of the current attempt.
@@ -148,7 +148,7 @@ fn run_row(open: &Open) -> Vec<Value> {
     ]
 }
 
-async fn write_runs(tx: &mut Tx<'_>, runs: &[Vec<Value>]) -> Result<(), StoreError> {
+fn write_runs(tx: &mut Tx<'_>, runs: &[Vec<Value>]) -> Result<(), StoreError> {
     let sql = Sql::of(
         "UPDATE runs SET attempt = $2, status = $3, conclusion = $4, started_at = $5, ended_at = $6
          WHERE id = $1 AND (attempt, status) IS NOT ($2, $3)",
@@ -158,12 +158,12 @@ async fn write_runs(tx: &mut Tx<'_>, runs: &[Vec<Value>]) -> Result<(), StoreErr
              AS u (id, attempt, status, conclusion, started_at, ended_at)
          WHERE t.id = u.id AND (t.attempt, t.status) IS DISTINCT FROM (u.attempt, u.status)",
     );
-    tx.execute_all(sql, runs).await?;
+    tx.write_all(sql, runs)?;
     Ok(())
 }
 
 /// Legs that wait before they try again are woken by a timer.
-async fn write_timers(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
+fn write_timers(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
     let (mut set, mut cleared) = (Vec::new(), Vec::new());
     for open in batch.runs.values() {
         let run = &open.hood.run;
@@ -193,18 +193,18 @@ async fn write_timers(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> 
          SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[])
          ON CONFLICT (run_id, attempt, number) DO UPDATE SET at = excluded.at",
     );
-    tx.execute_all(sql, &set).await?;
+    tx.write_all(sql, &set)?;
     let sql = Sql::of(
         "DELETE FROM timers WHERE run_id = $1 AND attempt = $2 AND number = $3",
         "DELETE FROM timers AS t USING unnest($1::bigint[], $2::bigint[], $3::bigint[])
              AS u (run_id, attempt, number)
          WHERE t.run_id = u.run_id AND t.attempt = u.attempt AND t.number = u.number",
     );
-    tx.execute_all(sql, &cleared).await?;
+    tx.write_all(sql, &cleared)?;
     Ok(())
 }
 
-async fn write_groups(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
+fn write_groups(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
     let (mut kept, mut empty) = (Vec::new(), Vec::new());
     for ((repo, name), SharedGroup { before, now }) in &batch.groups {
         if now.is_empty() {
@@ -221,13 +221,13 @@ async fn write_groups(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> 
          SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[])
          ON CONFLICT (repo_id, name) DO UPDATE SET members = excluded.members",
     );
-    tx.execute_all(sql, &kept).await?;
+    tx.write_all(sql, &kept)?;
     let sql = Sql::of(
         "DELETE FROM groups WHERE repo_id = $1 AND name = $2",
         "DELETE FROM groups AS t USING unnest($1::bigint[], $2::text[]) AS u (repo_id, name)
          WHERE t.repo_id = u.repo_id AND t.name = u.name",
     );
-    tx.execute_all(sql, &empty).await?;
+    tx.write_all(sql, &empty)?;
     Ok(())
 }
 

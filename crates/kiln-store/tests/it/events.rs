@@ -19,7 +19,7 @@ fn event(run: i64, text: &str) -> Event {
 }
 
 async fn append(store: &Store, events: Vec<Event>) {
-    store.write(async move |tx: &mut Tx<'_>| events::append(tx, &events).await).await.unwrap();
+    store.write(async move |tx: &mut Tx<'_>| events::append(tx, &events)).await.unwrap();
 }
 
 /// Appends and waits until everybody sees it, whatever else the cluster is busy with.
@@ -66,11 +66,11 @@ async fn write_slowly(store: Store, writer: i64) {
     for number in 0..TRANSACTIONS {
         let dice = (writer * 7_919 + number * 104_729) % 101;
         let work = async move |tx: &mut Tx<'_>| {
-            events::append(tx, &[event(writer, &format!("{number} a"))]).await?;
+            events::append(tx, &[event(writer, &format!("{number} a"))])?;
             if tx.is_postgres() {
                 tokio::time::sleep(Duration::from_micros(dice.unsigned_abs() * 150)).await;
             }
-            events::append(tx, &[event(writer, &format!("{number} b"))]).await?;
+            events::append(tx, &[event(writer, &format!("{number} b"))])?;
             tx.signal(Signal::Run(RunId(writer)));
             if dice % 5 == 0 { Err(Refusal::NotFound("luck").into()) } else { Ok(()) }
         };

@@ -15,7 +15,7 @@ fn message(number: i64) -> Message {
 }
 
 async fn put(store: &Store, messages: Vec<Message>) {
-    store.write(async move |tx: &mut Tx<'_>| outbox::put(tx, &messages).await).await.unwrap();
+    store.write(async move |tx: &mut Tx<'_>| outbox::put(tx, &messages)).await.unwrap();
 }
 
 async fn take(store: &Store, limit: u32, patience: Duration) -> Vec<Task> {

@@ -1,0 +1,74 @@
+//! Statements whose answers nobody waits for travel with the next one that is waited for.
+
+use futures_util::future::join_all;
+
+use super::Session;
+use crate::StoreError;
+use crate::sql::{Row, Value};
+
+/// A session, and what is still to be sent to it.
+#[derive(Debug)]
+pub(crate) struct Pipe<'s> {
+    session: &'s Session,
+    later: Vec<Later>,
+}
+
+/// A statement that changes something. If it fails, so does the transaction.
+#[derive(Debug)]
+pub(crate) struct Later {
+    sql: &'static str,
+    parameters: Vec<Value>,
+}
+
+impl<'s> Pipe<'s> {
+    pub(super) fn new(session: &'s Session) -> Self {
+        Self { session, later: Vec::new() }
+    }
+
+    /// Takes a statement along; it happens before whatever is asked next, or before the commit.
+    pub(crate) fn later(&mut self, sql: &'static str, parameters: Vec<Value>) {
+        self.later.push(Later { sql, parameters });
+    }
+
+    pub(crate) async fn rows(
+        &mut self,
+        sql: &str,
+        parameters: &[Value],
+    ) -> Result<Vec<Row>, StoreError> {
+        self.flush().await?;
+        self.session.rows(sql, parameters).await
+    }
+
+    pub(crate) async fn execute(
+        &mut self,
+        sql: &str,
+        parameters: &[Value],
+    ) -> Result<u64, StoreError> {
+        self.flush().await?;
+        self.session.execute(sql, parameters).await
+    }
+
+    pub(crate) async fn script(&mut self, text: &str) -> Result<(), StoreError> {
+        self.flush().await?;
+        self.session.script(text).await
+    }
+
+    async fn flush(&mut self) -> Result<(), StoreError> {
+        let later = std::mem::take(&mut self.later);
+        if later.is_empty() { Ok(()) } else { all(self.session, &later).await }
+    }
+
+    pub(crate) fn into_later(self) -> Vec<Later> {
+        self.later
+    }
+}
+
+/// Sends all of these at once. The server takes them one after the other, in this order.
+pub(super) async fn all(session: &Session, later: &[Later]) -> Result<(), StoreError> {
+    // Those that the server does not know yet are prepared first, or the order would be lost.
+    for statement in later {
+        session.prepare(statement.sql).await?;
+    }
+    let sent = later.iter().map(|statement| session.execute(statement.sql, &statement.parameters));
+    join_all(sent).await.into_iter().try_for_each(|answer| answer.map(|_| ()))
+}
