@@ -100,9 +100,6 @@ impl Fleet {
     /// Applies one event; what it asks of others waits in the outbox.
     pub fn tell(&mut self, run: u64, event: Event) -> Result<(), Rejected> {
         let attempt = self.runs[&run].run.attempt;
-        if is_of_a_runner(&event) {
-            self.said.push((run, attempt, event.clone()));
-        }
         let hood = self.runs.get_mut(&run).expect("only runs that exist hear of events");
         hood.groups = std::mem::take(&mut self.groups);
         let before = hood.clone();
@@ -113,6 +110,9 @@ impl Fleet {
         (self.witness)(&moment);
         self.groups = std::mem::take(&mut hood.groups);
         self.now = self.now + Duration::from_millis(1);
+        if is_of_a_runner(&event) {
+            self.said.push((run, attempt, event));
+        }
         self.post(run, attempt, answer?);
         Ok(())
     }
