@@ -101,9 +101,6 @@ impl Fleet {
     #[expect(clippy::needless_pass_by_value, reason = "an event happens once")]
     pub fn tell(&mut self, run: u64, event: Event) -> Result<(), Rejected> {
         let attempt = self.runs[&run].run.attempt;
-        if is_of_a_runner(&event) {
-            self.said.push((run, attempt, event.clone()));
-        }
         let hood = self.runs.get_mut(&run).expect("only runs that exist hear of events");
         hood.groups = std::mem::take(&mut self.groups);
         let before = hood.clone();
@@ -114,6 +111,9 @@ impl Fleet {
         (self.witness)(&moment);
         self.groups = std::mem::take(&mut hood.groups);
         self.now = self.now + Duration::from_millis(1);
+        if is_of_a_runner(&event) {
+            self.said.push((run, attempt, event));
+        }
         self.post(run, attempt, answer?);
         Ok(())
     }

@@ -85,7 +85,10 @@ pub fn runs(groups: bool) -> impl Strategy<Value = Vec<RunShape>> {
 }
 
 fn run(groups: bool) -> impl Strategy<Value = RunShape> {
-    let group = move || prop::option::weighted(if groups { 0.4 } else { 0.0 }, 0..GROUPS.len());
+    let group = move || {
+        let some = prop::option::weighted(0.4, 0..GROUPS.len());
+        some.prop_map(move |group| group.filter(|_| groups))
+    };
     let matrix = (1_usize..4, any::<bool>(), prop::option::of(1_usize..4), 0..6_u8, any::<bool>());
     let matrix = matrix.prop_map(|(legs, fail_fast, max_parallel, odd, own_groups)| MatrixShape {
         legs,

@@ -16,7 +16,7 @@ use kiln_testkit::shapes::{Action, RunShape, actions, runs};
 use proptest::prelude::*;
 
 /// How often a case is tried in the suite.
-const CASES: u32 = 32;
+const CASES: u32 = 24;
 
 /// The same runs in a store and in memory.
 struct Both {
@@ -27,6 +27,8 @@ struct Both {
     jobs: BTreeMap<(u64, u32, u32), JobId>,
     /// By job and claim.
     runners: BTreeMap<(JobId, u32), i64>,
+    /// What the store has not been told yet, and what became of it in memory.
+    batch: Vec<(Happened, Result<(), Rejected>)>,
 }
 
 /// S3, S9, S19, issue 4: what a store keeps is what the engine says.
@@ -41,18 +43,52 @@ async fn a_store_comes_to_the_same_as_the_engine_in_memory(store: Store) {
 }
 on_both!(a_store_comes_to_the_same_as_the_engine_in_memory);
 
+/// S3: runs that share no groups do not notice what happens to others in the same transaction.
+async fn many_events_in_one_transaction_come_to_the_same_as_one_by_one(store: Store) {
+    let site = Site::new(store).await;
+    let handle = tokio::runtime::Handle::current();
+    let play = async |shapes, actions| {
+        let mut both = begin(&site, shapes).await;
+        for _ in 0..4 {
+            both.act(Action::Create).await;
+        }
+        for action in actions {
+            both.gather(action).await;
+        }
+        both.flush().await;
+        both.settle().await;
+    };
+    tokio::task::block_in_place(|| {
+        proptest!(ProptestConfig::with_cases(CASES), |(shapes in runs(false), actions in actions(50))| {
+            handle.block_on(play(shapes, actions));
+        });
+    });
+}
+on_both!(many_events_in_one_transaction_come_to_the_same_as_one_by_one);
+
 async fn play(site: &Site, shapes: Vec<RunShape>, actions: Vec<Action>) {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let name = format!("org-{}", COUNT.fetch_add(1, Ordering::Relaxed));
-    let (org, repo, workflow) = add_repository(site.store(), &name, "app").await;
-    let site = Site { runs: site.runs.clone(), org, repo, workflow };
-    let (fleet, waiting) = (Fleet::new(|_| {}), shapes);
-    let mut both = Both { site, fleet, waiting, jobs: BTreeMap::new(), runners: BTreeMap::new() };
+    let mut both = begin(site, shapes).await;
     both.act(Action::Create).await;
     for action in actions {
         both.act(action).await;
     }
     both.settle().await;
+}
+
+/// An organization of its own for each case.
+async fn begin(site: &Site, waiting: Vec<RunShape>) -> Both {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let name = format!("org-{}", COUNT.fetch_add(1, Ordering::Relaxed));
+    let (org, repo, workflow) = add_repository(site.store(), &name, "app").await;
+    let site = Site { runs: site.runs.clone(), org, repo, workflow };
+    Both {
+        site,
+        fleet: Fleet::new(|_| {}),
+        waiting,
+        jobs: BTreeMap::new(),
+        runners: BTreeMap::new(),
+        batch: Vec::new(),
+    }
 }
 
 impl Both {
@@ -175,7 +211,12 @@ impl Both {
     }
 
     async fn say(&self, run: u64, attempt: u32, event: Event) -> Answer {
-        let id = RunId(i64::try_from(run).unwrap());
+        let news = self.news(run, attempt, event).expect("the store has the job");
+        self.site.runs.happened(vec![news]).await.unwrap().remove(0)
+    }
+
+    /// An event as the store is told of it, if the store was seen to have the job.
+    fn news(&self, run: u64, attempt: u32, event: Event) -> Option<Happened> {
         let (leg, claim, word) = match event {
             Event::Started { leg, attempt } => (leg, Some(attempt), Word::Started),
             Event::Uploading { leg, attempt } => (leg, Some(attempt), Word::Uploading),
@@ -186,12 +227,43 @@ impl Both {
             Event::Returned { leg, attempt } => (leg, Some(attempt), Word::Returned),
             Event::CancelLeg { leg, reason } => (leg, None, Word::Cancel { reason }),
             Event::Unsupported { leg, reason } => (leg, None, Word::Unsupported { reason }),
-            event => return self.site.tell(id, event).await,
+            event => {
+                let run = RunId(i64::try_from(run).unwrap());
+                return Some(Happened::Run { run, event });
+            }
         };
-        let job = self.jobs[&(run, attempt, leg)];
+        let job = *self.jobs.get(&(run, attempt, leg))?;
         let runner = claim.map(|claim| RunnerId(self.runners[&(job, claim)]));
-        let news = Happened::Job(JobNews { job, claim, runner, word });
-        self.site.runs.happened(vec![news]).await.unwrap().remove(0)
+        Some(Happened::Job(JobNews { job, claim, runner, word }))
+    }
+
+    /// Keeps what happens to runs until there is enough of it for a transaction.
+    async fn gather(&mut self, action: Action) {
+        match self.fleet.choose(action) {
+            Some(Deed::Tell { run, event }) => {
+                let attempt = self.fleet.runs[&run].run.attempt;
+                if self.batch.len() >= 5 || self.news(run, attempt, event.clone()).is_none() {
+                    self.flush().await;
+                }
+                let news = self.news(run, attempt, event.clone()).expect("the store has the job");
+                let answer = self.fleet.tell(run, event);
+                self.batch.push((news, answer));
+            }
+            Some(_) => {
+                self.flush().await;
+                self.act(action).await;
+            }
+            None => {}
+        }
+    }
+
+    async fn flush(&mut self) {
+        let (news, expected): (Vec<_>, Vec<_>) = self.batch.drain(..).unzip();
+        let text = format!("{news:?}");
+        for (there, here) in self.site.runs.happened(news).await.unwrap().iter().zip(expected) {
+            check_answer(there, here);
+        }
+        self.compare(&text).await;
     }
 
     /// Lets everything go on until nothing can; no run is left behind then.

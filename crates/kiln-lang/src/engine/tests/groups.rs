@@ -424,7 +424,7 @@ fn the_admitted_stay(fleet: &Fleet, before: &Before) {
 
 /// What is said about a job that waits is true.
 fn explanations_are_true(fleet: &Fleet, _before: &Before) {
-    for (id, hood) in &fleet.runs {
+    for hood in fleet.runs.values() {
         for node in hood.nodes.values() {
             let said = explain(hood, node.number);
             let open =

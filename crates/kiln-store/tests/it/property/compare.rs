@@ -53,7 +53,7 @@ impl Both {
         assert_eq!(tables.scopes, hoods().map(scopes).collect::<Vec<_>>(), "{deed}");
         let groups = |(name, group): (&String, &kiln_core::run::Group)| {
             let member = |member: kiln_core::run::Member| {
-                let leg = member.leg.map_or("null".to_owned(), |leg| leg.to_string());
+                let leg = member.leg.map_or_else(|| "null".to_owned(), |leg| leg.to_string());
                 format!("[{},{},{leg}]", member.run, member.attempt)
             };
             let members: Vec<String> = group.members().map(member).collect();
