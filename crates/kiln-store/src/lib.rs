@@ -7,6 +7,7 @@
 pub mod claims;
 mod error;
 pub mod events;
+pub mod inspect;
 mod migrate;
 pub mod outbox;
 mod partitions;

@@ -1,4 +1,6 @@
 //! What tests share; never part of the product.
 
 pub mod database;
+pub mod dice;
+pub mod load;
 pub mod runs;

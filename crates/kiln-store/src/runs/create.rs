@@ -14,7 +14,6 @@ use super::facts::Known;
 use super::open::{Batch, Open};
 use super::rows::Attempt;
 use super::{Runs, load, save};
-use crate::sql::Sql;
 use crate::tx::millis;
 use crate::{Refusal, StoreError, Tx};
 
@@ -233,12 +232,6 @@ async fn again(
     let mut open = Open::new(hood.run.clone(), attempt, facts);
     open.hood = hood;
     open.at_hand.whole = true;
-    // Lists show the run as it is now.
-    let sql = Sql::of(
-        "UPDATE runs SET attempt = $2 WHERE id = $1",
-        "UPDATE runs SET attempt = $2 WHERE id = $1",
-    );
-    tx.execute(sql, &[run.0.into(), number.into()]).await?;
     start(tx, open).await?;
     Ok(number)
 }

@@ -15,7 +15,7 @@ use crate::{StoreError, Tx};
 /// What a task of the outbox asks of a run.
 #[derive(Debug, Clone, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Order {
+pub(crate) enum Order {
     Admit {
         leg: Option<LegNo>,
     },

@@ -110,16 +110,18 @@ async fn ring(tx: &mut Tx<'_>, known: &Known, due: &[(RunId, u32, u32)]) -> Resu
         }
     }
     change::apply_all(tx, known, &happened).await?;
-    // Those of legs that do not wait any more would ring for ever.
-    let keys: Vec<_> = due
-        .iter()
-        .map(|(run, attempt, leg)| vec![run.0.into(), (*attempt).into(), (*leg).into()])
-        .collect();
+    // Those of legs that do not wait any more would ring for ever. One that was set anew meanwhile is
+    // not due: it stays.
+    let now = millis(tx.now());
+    let key = |(run, attempt, leg): &(RunId, u32, u32)| {
+        vec![run.0.into(), (*attempt).into(), (*leg).into(), now.into()]
+    };
+    let keys: Vec<_> = due.iter().map(key).collect();
     let sql = Sql::of(
-        "DELETE FROM timers WHERE run_id = $1 AND attempt = $2 AND number = $3",
-        "DELETE FROM timers AS t USING unnest($1::bigint[], $2::bigint[], $3::bigint[])
-             AS u (run_id, attempt, number)
-         WHERE t.run_id = u.run_id AND t.attempt = u.attempt AND t.number = u.number",
+        "DELETE FROM timers WHERE run_id = $1 AND attempt = $2 AND number = $3 AND at <= $4",
+        "DELETE FROM timers AS t USING unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[])
+             AS u (run_id, attempt, number, now)
+         WHERE t.run_id = u.run_id AND t.attempt = u.attempt AND t.number = u.number AND t.at <= u.now",
     );
     tx.execute_all(sql, &keys).await?;
     Ok(())

@@ -21,5 +21,6 @@ macro_rules! on_both {
     };
 }
 mod events;
+mod inspect;
 mod runs;
 mod transactions;
