@@ -65,7 +65,7 @@ impl Change<'_> {
 
     fn stop(&mut self, leg: LegNo, reason: &str, forced: bool) {
         let row = self.leg_mut(leg);
-        let attempt = row.attempt;
+        let (attempt, uncalled) = (row.attempt, row.scope);
         match row.state.clone() {
             LegState::Done(_) => {}
             LegState::Called(scope) => self.cancel_scope(scope, reason, forced),
@@ -83,6 +83,9 @@ impl Change<'_> {
                 if state == LegState::Queued {
                     self.effects.push(Effect::Dequeue(leg));
                 }
+                if let Some(scope) = uncalled {
+                    self.end_uncalled(scope, reason);
+                }
                 self.conclude_leg(leg, Conclusion::Cancelled, Some(reason.to_owned()));
             }
         }
@@ -99,6 +102,22 @@ impl Change<'_> {
                     self.stop(leg, reason, forced);
                 }
             }
+        }
+    }
+
+    /// A re-run has opened what a leg calls before it comes to it. If it never does, that ends with it.
+    fn end_uncalled(&mut self, number: super::ScopeNo, reason: &str) {
+        let Some(scope) = self.hood.scopes.get_mut(&number) else { return };
+        scope.cancelled = true;
+        for node in scope.nodes.clone() {
+            for leg in self.hood.nodes[&node].legs.clone() {
+                let row = &self.hood.legs[&leg];
+                if let Some(scope) = row.scope.filter(|_| !row.state.is_done()) {
+                    self.end_uncalled(scope, reason);
+                }
+                self.conclude_leg(leg, Conclusion::Cancelled, Some(reason.to_owned()));
+            }
+            self.conclude_node(node, Conclusion::Cancelled, Some(reason.to_owned()));
         }
     }
 

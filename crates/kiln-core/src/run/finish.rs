@@ -275,6 +275,10 @@ impl Change<'_> {
             };
             return self.run_done(conclusion);
         };
+        if self.hood.legs[&caller].state.is_done() {
+            // It ended before it came to its call, and took that with it.
+            return;
+        }
         let jobs: Vec<Need<'_>> =
             scope.nodes.iter().filter_map(|node| self.hood.need(*node)).collect();
         let outputs = self.evaluator.call_outputs(&self.hood.run, scope, &jobs);

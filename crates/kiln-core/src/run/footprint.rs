@@ -226,14 +226,36 @@ impl<'l> Look<'l> {
             return;
         }
         self.settle(number, Reach::Ends);
-        let Some(LegState::Called(scope)) = self.leg(number).map(|leg| &leg.state) else { return };
-        let Some(scope) = self.scope(*scope) else { return };
+        let Some(leg) = self.leg(number) else { return };
+        match (&leg.state, leg.scope) {
+            (LegState::Called(scope), _) => self.halt_call(*scope),
+            (LegState::Done(_), _) | (_, None) => {}
+            (_, Some(scope)) => self.uncalled(scope),
+        }
+    }
+
+    fn halt_call(&mut self, number: ScopeNo) {
+        let Some(scope) = self.scope(number) else { return };
         for node in &scope.nodes {
             let active =
                 self.node(*node).is_some_and(|node| matches!(node.state, NodeState::Active { .. }));
             if active {
                 for leg in self.legs_of(*node) {
                     self.halt(leg);
+                }
+            }
+        }
+    }
+
+    /// All of a workflow that a re-run has not taken up again.
+    fn uncalled(&mut self, number: ScopeNo) {
+        let Some(scope) = self.scope(number) else { return };
+        for node in &scope.nodes {
+            self.node(*node);
+            for leg in self.legs_of(*node) {
+                self.settle(leg, Reach::Ends);
+                if let Some(scope) = self.leg(leg).and_then(|leg| leg.scope) {
+                    self.uncalled(scope);
                 }
             }
         }

@@ -73,8 +73,11 @@ async fn standing(
          JOIN runs AS r ON r.id = u.id
          JOIN run_attempts AS t ON t.run_id = r.id AND t.attempt = r.attempt",
     );
-    let keys: Vec<Vec<Value>> =
-        members.iter().filter(|(_, leg)| leg.is_none()).map(|(run, _)| vec![(*run).into()]).collect();
+    let keys: Vec<Vec<Value>> = members
+        .iter()
+        .filter(|(_, leg)| leg.is_none())
+        .map(|(run, _)| vec![(*run).into()])
+        .collect();
     for row in tx.rows_all(runs, &keys).await? {
         found.insert((row.get(0)?, None), (row.get(1)?, row.get(2)?, row.get(3)?));
     }

@@ -45,7 +45,8 @@ pub(super) async fn check(
         }
         let (floor, active): (Option<i64>, Option<i64>) = (row.get(7)?, row.get(8)?);
         if floor.is_none_or(|floor| floor > key) || active != Some(1) {
-            let text = format!("no claim sees it: its lane has the floor {floor:?}, active {active:?}");
+            let text =
+                format!("no claim sees it: its lane has the floor {floor:?}, active {active:?}");
             report.find(Rule::Lane, subject, text);
         }
     }

@@ -171,7 +171,8 @@ impl Piece {
         range: &[Value],
         report: &mut Report,
     ) -> Result<(), StoreError> {
-        let sql = "SELECT run_id, attempt, number, id, node, leg_index, state, conclusion, runner_id,
+        let sql =
+            "SELECT run_id, attempt, number, id, node, leg_index, state, conclusion, runner_id,
                        claim, tolerated, group_name, scope, wake_at
                    FROM jobs WHERE run_id > $1 AND run_id <= $2";
         for row in tx.rows(sql, range).await? {
@@ -217,7 +218,8 @@ impl Piece {
             };
             self.leases.insert(row.get(0)?, lease);
         }
-        let sql = "SELECT run_id, attempt, number, at FROM timers WHERE run_id > $1 AND run_id <= $2";
+        let sql =
+            "SELECT run_id, attempt, number, at FROM timers WHERE run_id > $1 AND run_id <= $2";
         for row in tx.rows(sql, range).await? {
             self.timers.insert((row.get(0)?, row.get(1)?, row.get(2)?), row.get(3)?);
         }

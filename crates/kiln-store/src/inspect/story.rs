@@ -91,7 +91,8 @@ impl Piece {
             if !right {
                 let subject =
                     format!("run {}, attempt {}, job {}", past.run, past.attempt, past.number);
-                let text = format!("its claim {} ended, and is the one it is held under", past.claim);
+                let text =
+                    format!("its claim {} ended, and is the one it is held under", past.claim);
                 report.find(Rule::Claim, subject, text);
             }
         }
@@ -123,7 +124,10 @@ fn job_events(attempt: &Attempt, story: &Story<'_>, report: &mut Report) {
         let mut find = |rule, text: String| report.find(rule, attempt.job_name(*number), text);
         if story.ends.len() != usize::from(job.is_done()) {
             let count = story.ends.len();
-            find(Rule::JobEvents, format!("it is {}, and says {count} times that it ended", job.state));
+            find(
+                Rule::JobEvents,
+                format!("it is {}, and says {count} times that it ended", job.state),
+            );
         }
         if story.ends.iter().any(|end| end_of(end) != job.conclusion) {
             find(Rule::JobEvents, format!("it ended as {:?}, and says otherwise", job.conclusion));

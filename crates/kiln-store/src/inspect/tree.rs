@@ -49,8 +49,11 @@ impl Piece {
     fn run_row(&self, run: &RunRow, report: &mut Report) {
         let subject = format!("run {}", run.id);
         let mut find = |text: String| report.find(Rule::RunRow, subject.clone(), text);
-        let attempts: Vec<_> =
-            self.attempts.range((run.id, i64::MIN)..=(run.id, i64::MAX)).map(|(_, it)| it).collect();
+        let attempts: Vec<_> = self
+            .attempts
+            .range((run.id, i64::MIN)..=(run.id, i64::MAX))
+            .map(|(_, it)| it)
+            .collect();
         let numbers: Vec<i64> = attempts.iter().map(|attempt| attempt.number).collect();
         if numbers != (1..=run.attempt).collect::<Vec<_>>() {
             find(format!("it shows attempt {}, and has the attempts {numbers:?}", run.attempt));
@@ -106,13 +109,15 @@ impl Piece {
 }
 
 fn words(attempt: &Attempt, report: &mut Report) {
-    let mut check = |subject: &dyn Fn() -> String, states: &[&str], state: &str, end: Option<&str>| {
-        let known = end.is_none_or(|end| Conclusion::of_github(end).is_some());
-        if !states.contains(&state) || !known || (state == "done") != end.is_some() {
-            let text = format!("the state `{state}` with the conclusion {end:?} makes no sense");
-            report.find(Rule::Words, subject(), text);
-        }
-    };
+    let mut check =
+        |subject: &dyn Fn() -> String, states: &[&str], state: &str, end: Option<&str>| {
+            let known = end.is_none_or(|end| Conclusion::of_github(end).is_some());
+            if !states.contains(&state) || !known || (state == "done") != end.is_some() {
+                let text =
+                    format!("the state `{state}` with the conclusion {end:?} makes no sense");
+                report.find(Rule::Words, subject(), text);
+            }
+        };
     check(&|| attempt.name(), ATTEMPT, &attempt.state, attempt.conclusion.as_deref());
     for (number, node) in &attempt.nodes {
         let subject = || format!("{}, node {number}", attempt.name());
@@ -193,7 +198,11 @@ impl Tree<'_> {
         }
         let called = caller.flatten().is_some_and(|job| job.state == "called");
         if called && open == 0 && !self.puts_off(Step::Closed, number) {
-            report.find(Rule::Stuck, subject.clone(), "it is done, and its caller does not hear it");
+            report.find(
+                Rule::Stuck,
+                subject.clone(),
+                "it is done, and its caller does not hear it",
+            );
         }
         let Some(plan) = &self.attempt.plan else { return };
         let workflow = usize::try_from(scope.workflow).ok().and_then(|at| plan.workflows.get(at));
@@ -207,13 +216,7 @@ impl Tree<'_> {
         }
     }
 
-    fn nodes(
-        &self,
-        number: i64,
-        scope: &ScopeRow,
-        workflow: &plan::Workflow,
-        report: &mut Report,
-    ) {
+    fn nodes(&self, number: i64, scope: &ScopeRow, workflow: &plan::Workflow, report: &mut Report) {
         for (at, job) in (0..).zip(&workflow.jobs) {
             let node = scope.first_node + at;
             match self.attempt.nodes.get(&node) {
@@ -252,7 +255,8 @@ impl Tree<'_> {
         let expected = if pending { left } else { 0 };
         if node.needs_remaining != expected || (!pending && left > 0 && !self.attempt.is_done()) {
             let counted = node.needs_remaining;
-            let text = format!("it is {} and waits for {counted} needs, {left} are open", node.state);
+            let text =
+                format!("it is {} and waits for {counted} needs, {left} are open", node.state);
             report.find(Rule::Needs, self.node_name(number), text);
         }
         // A run that never opened ends its jobs in any order.
@@ -261,7 +265,11 @@ impl Tree<'_> {
             report.find(Rule::Needs, self.node_name(number), text);
         }
         if pending && left == 0 && self.is_open(scope) && !self.puts_off(Step::Ready, number) {
-            report.find(Rule::Stuck, self.node_name(number), "it could start, and nothing starts it");
+            report.find(
+                Rule::Stuck,
+                self.node_name(number),
+                "it could start, and nothing starts it",
+            );
         }
     }
 
@@ -273,14 +281,14 @@ impl Tree<'_> {
     }
 
     fn legs(&self, number: i64, node: &NodeRow, report: &mut Report) {
-        let legs: Vec<_> =
-            self.attempt.jobs.iter().filter(|(_, job)| job.node == number).collect();
+        let legs: Vec<_> = self.attempt.jobs.iter().filter(|(_, job)| job.node == number).collect();
         let mut find = |rule, text: String| report.find(rule, self.node_name(number), text);
         let first = legs.first().map(|(leg, _)| **leg);
         let in_order = (0..).zip(&legs).all(|(at, (leg, job))| {
             job.leg_index == at && Some(**leg) == first.map(|first| first + at)
         });
-        if node.first_leg != first || usize::try_from(node.leg_count) != Ok(legs.len()) || !in_order {
+        if node.first_leg != first || usize::try_from(node.leg_count) != Ok(legs.len()) || !in_order
+        {
             let text = format!(
                 "it has {} legs from {:?} on, its jobs are {:?}",
                 node.leg_count,
@@ -322,9 +330,9 @@ impl Tree<'_> {
         let Some(scope) = self.attempt.scopes.get(&node.scope) else { return };
         let waits = |job: &JobRow| job.state == "held_back";
         let under_way = legs.iter().filter(|(_, job)| !job.is_done() && !waits(job)).count();
-        let room = node.max_parallel.is_none_or(|most| {
-            usize::try_from(most).is_ok_and(|most| under_way < most)
-        });
+        let room = node
+            .max_parallel
+            .is_none_or(|most| usize::try_from(most).is_ok_and(|most| under_way < most));
         let stopped = node.tripped || scope.stopped || self.attempt.cancelled;
         if room
             && !stopped

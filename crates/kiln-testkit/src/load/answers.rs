@@ -9,14 +9,34 @@ use kiln_store::{Store, StoreError, Tx};
 /// Something that was answered, and so must never be forgotten.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answered {
-    Created { run: RunId },
-    Claimed { job: JobId, claim: u32, runner: i64 },
-    Started { job: JobId },
-    Finished { job: JobId, claim: u32, conclusion: String },
+    Created {
+        run: RunId,
+    },
+    Claimed {
+        job: JobId,
+        claim: u32,
+        runner: i64,
+    },
+    Started {
+        job: JobId,
+    },
+    Finished {
+        job: JobId,
+        claim: u32,
+        conclusion: String,
+    },
     /// A claim was given back or lost.
-    Released { job: JobId, claim: u32 },
-    Cancelled { run: RunId },
-    Again { run: RunId, attempt: u32 },
+    Released {
+        job: JobId,
+        claim: u32,
+    },
+    Cancelled {
+        run: RunId,
+    },
+    Again {
+        run: RunId,
+        attempt: u32,
+    },
 }
 
 impl fmt::Display for Answered {
@@ -93,7 +113,8 @@ async fn is_true(tx: &mut Tx<'_>, answer: &Answered) -> Result<bool, StoreError>
             Ok(tx.row(sql, &[run.0.into()]).await?.is_some())
         }
         Answered::Started { job } => {
-            let sql = "SELECT 1 FROM events WHERE run_id = $1 AND job_id = $2 AND kind = 'job_started'";
+            let sql =
+                "SELECT 1 FROM events WHERE run_id = $1 AND job_id = $2 AND kind = 'job_started'";
             Ok(tx.row(sql, &[job.run().0.into(), job.0.into()]).await?.is_some())
         }
         Answered::Claimed { job, claim, runner } => {
@@ -138,11 +159,7 @@ async fn finished(
 }
 
 /// How a claim ended that did not end its job.
-async fn past_claim(
-    tx: &mut Tx<'_>,
-    job: JobId,
-    claim: u32,
-) -> Result<Option<String>, StoreError> {
+async fn past_claim(tx: &mut Tx<'_>, job: JobId, claim: u32) -> Result<Option<String>, StoreError> {
     let sql = "SELECT c.outcome FROM job_claims AS c JOIN jobs AS j
                    ON j.run_id = c.run_id AND j.attempt = c.attempt AND j.number = c.number
                WHERE j.run_id = $1 AND j.id = $2 AND c.claim = $3";

@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 pub use answers::{Answered, forgotten};
-pub use drain::{drain, open_runs};
+pub use drain::{drain, lose_runners, open_runs};
 
 use crate::dice::Dice;
 use crate::runs::{Pushed, Site};
@@ -151,7 +151,8 @@ impl Shared {
                 Err(StoreError::InDoubt(_)) => self.doubts.fetch_add(1, Ordering::Relaxed),
                 Err(other) => panic!("no load should bring this about: {other}"),
             };
-            sleep(Duration::from_millis(10)).await;
+            // A server that recovers has better things to do than to refuse connections.
+            sleep(Duration::from_millis(100)).await;
         }
     }
 
@@ -252,12 +253,8 @@ impl Shared {
 
     /// Says something about a job, and whether that was accepted.
     async fn say(&self, runner: i64, job: &Claimed, word: Word) -> bool {
-        let news = JobNews {
-            job: job.job,
-            claim: Some(job.claim),
-            runner: Some(RunnerId(runner)),
-            word,
-        };
+        let news =
+            JobNews { job: job.job, claim: Some(job.claim), runner: Some(RunnerId(runner)), word };
         let happened = vec![Happened::Job(news)];
         let answers = self.insist(|| self.site.runs.happened(happened.clone())).await;
         answers.is_some_and(|answers| answers[0] == Answer::Accepted)

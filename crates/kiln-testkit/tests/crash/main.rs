@@ -1,0 +1,42 @@
+//! Kills the process, kills PostgreSQL, tears the write-ahead log of SQLite: what was answered is there,
+//! and what is there is consistent.
+//!
+//! `KILN_CRASH_ROUNDS=200` makes a soak of it.
+#![expect(clippy::unwrap_used, reason = "a panic is the report")]
+#![expect(clippy::disallowed_methods, reason = "tests read the environment and the clock")]
+
+mod away;
+mod killed;
+mod torn;
+
+use kiln_store::inspect::inspect;
+use kiln_testkit::load::{Answered, drain, forgotten};
+use kiln_testkit::runs::Site;
+
+/// How often each test kills: a few times, unless somebody wants a soak.
+fn rounds(few: u64) -> u64 {
+    std::env::var("KILN_CRASH_ROUNDS").map_or(few, |rounds| {
+        rounds.parse().expect("KILN_CRASH_ROUNDS is how often each test kills")
+    })
+}
+
+/// What was answered is there, and what is there is consistent.
+async fn audit(site: &Site, answers: &[Answered], when: &str) {
+    let forgotten = forgotten(site.store(), answers.to_vec()).await;
+    assert_eq!(forgotten, [], "{when}: these of {} answers were forgotten", answers.len());
+    consistent(site, when).await;
+}
+
+async fn consistent(site: &Site, when: &str) {
+    let report = inspect(site.store()).await.unwrap();
+    assert_eq!(report.findings, [], "{when}: after {} runs", report.runs);
+}
+
+/// A fresh server brings all runs to their end.
+async fn recovers(site: &Site, answers: &[Answered]) {
+    drain(site).await;
+    audit(site, answers, "after all runs came to their end").await;
+    let report = inspect(site.store()).await.unwrap();
+    assert_eq!((report.open_runs, report.queued, report.leases, report.groups), (0, 0, 0, 0));
+    assert!(report.runs > 0, "nothing was done in all this time");
+}
