@@ -1,6 +1,6 @@
 //! Chance that repeats itself: the same seed gives the same numbers everywhere.
 
-/// A source of numbers (SplitMix64).
+/// A source of numbers (`SplitMix64`).
 #[derive(Debug, Clone)]
 pub struct Dice(u64);
 
@@ -10,6 +10,7 @@ impl Dice {
     }
 
     /// Another source, whose numbers have nothing to do with those of this one.
+    #[must_use]
     pub fn fork(&mut self) -> Self {
         Self(self.next())
     }

@@ -48,6 +48,17 @@ impl Worker {
         self.answers.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Waits until it has answered something.
+    pub async fn first_answer(&self) {
+        let first = async {
+            while self.answers().is_empty() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let first = tokio::time::timeout(Duration::from_secs(30), first).await;
+        first.expect("it works, and says so");
+    }
+
     /// Kills it where it stands. Returns all that it has answered.
     pub fn kill(mut self) -> Vec<Answered> {
         assert!(self.child.try_wait().expect("it is ours").is_none(), "it ended by itself");

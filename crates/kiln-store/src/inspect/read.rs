@@ -244,7 +244,7 @@ impl Piece {
             let given_up = row.get::<Option<i64>>(4)?.is_some();
             if matches!(kind.as_str(), "admit" | "cancel_member" | "continue") {
                 match serde_json::from_str(&row.get::<String>(3)?) {
-                    Ok(order) => run.tasks.add(order),
+                    Ok(order) => run.tasks.add(&order),
                     Err(error) => report.find(Rule::Task, subject, format!("unreadable: {error}")),
                 }
                 run.tasks.any |= !given_up;

@@ -181,7 +181,7 @@ impl JobRow {
 }
 
 impl Tasks {
-    pub(super) fn add(&mut self, order: Order) {
+    pub(super) fn add(&mut self, order: &Order) {
         match order {
             Order::Admit { leg } => {
                 self.admit.insert(leg.map(i64::from));
@@ -189,7 +189,7 @@ impl Tasks {
             Order::Cancel { leg, .. } => {
                 self.cancel.insert(leg.map(i64::from));
             }
-            Order::Continue { attempt, step } => self.steps.push((attempt.into(), step)),
+            Order::Continue { attempt, step } => self.steps.push(((*attempt).into(), *step)),
         }
     }
 

@@ -197,6 +197,23 @@ async fn a_database_under_load_has_no_faults_at_any_moment(store: Store) {
 }
 on_both!(a_database_under_load_has_no_faults_at_any_moment);
 
+/// P10: what lists show is the new attempt, also when it ends as soon as it begins.
+async fn a_re_run_that_ends_at_once_is_shown_as_it_ended(store: Store) {
+    let site = Site::new(store).await;
+    let run =
+        site.run("  a: {if: github.run_attempt == '1', runs-on: linux, steps: [{run: x}]}").await;
+    let job = site.claim(1, 1).await.remove(0);
+    site.finish(&job, 1, kiln_core::run::Conclusion::Failure).await;
+    site.runs.again(run, kiln_core::run::Again::All, "me").await.unwrap();
+    let list = async |tx: &mut Tx<'_>| {
+        let row = tx.one("run", "SELECT attempt, conclusion FROM runs", &[]).await?;
+        Ok((row.get::<u32>(0)?, row.get::<String>(1)?))
+    };
+    assert_eq!(site.store().read(list).await.unwrap(), (2, "skipped".to_owned()));
+    assert_eq!(inspect(site.store()).await.unwrap().findings, []);
+}
+on_both!(a_re_run_that_ends_at_once_is_shown_as_it_ended);
+
 #[test]
 fn a_report_is_data() {
     let mut report = Report { runs: 2, ..Report::default() };

@@ -12,7 +12,7 @@ use crate::runs::Site;
 /// The runner that does what is left.
 const RUNNER: i64 = 1_000;
 /// How long it may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// All leases have run out, all waiting is over: then every run must come to its end.
 pub async fn drain(site: &Site) {

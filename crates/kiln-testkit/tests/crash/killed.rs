@@ -16,22 +16,29 @@ use crate::{audit, recovers, rounds};
 /// The program that works on a store until it is killed.
 const LOAD: &str = env!("CARGO_BIN_EXE_store-load");
 
-/// S4, S8
-async fn what_a_killed_process_answered_is_there(database: Database) {
+/// S4, S8: as many processes as work on the database at once are killed one after the other.
+async fn what_a_killed_process_answered_is_there(database: Database, processes: u64) {
     let mut dice = Dice::new(4);
     let mut answers = Vec::new();
     let address = match &database.options {
         Options::Sqlite { path } => path.to_str().unwrap().to_owned(),
         Options::Postgres { url, .. } => url.clone(),
     };
+    drop(open_site(database.open()).await);
     for round in 0..rounds(4) {
-        let worker = Worker::start(LOAD, &[&address, &round.to_string()]);
         let begun = answers.len();
-        while worker.answers().is_empty() {
-            sleep(Duration::from_millis(5)).await;
+        let start = |process: u64| {
+            let seed = (round * processes + process).to_string();
+            Worker::start(LOAD, &[&address, &seed])
+        };
+        let workers: Vec<Worker> = (0..processes).map(start).collect();
+        for worker in &workers {
+            worker.first_answer().await;
         }
-        sleep(Duration::from_millis(dice.below(700))).await;
-        answers.extend(worker.kill());
+        for worker in workers {
+            sleep(Duration::from_millis(dice.below(500))).await;
+            answers.extend(worker.kill());
+        }
         assert!(answers.len() > begun);
         let site = open_site(database.open()).await;
         audit(&site, &answers, &format!("killed in round {round}")).await;
@@ -41,12 +48,12 @@ async fn what_a_killed_process_answered_is_there(database: Database) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_process_on_sqlite_answered_survives_its_death() {
-    what_a_killed_process_answered_is_there(Database::sqlite()).await;
+    what_a_killed_process_answered_is_there(Database::sqlite(), 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_process_on_postgres_answered_survives_its_death() {
-    what_a_killed_process_answered_is_there(Database::postgres().await).await;
+    what_a_killed_process_answered_is_there(Database::postgres().await, 2).await;
 }
 
 /// S4, H3: the process lives on, asks again, and works as before when the database is back.

@@ -41,19 +41,13 @@ fn path_of(database: &Database) -> PathBuf {
     path.clone()
 }
 
-async fn first_answer(worker: &Worker) {
-    while worker.answers().is_empty() {
-        sleep(Duration::from_millis(5)).await;
-    }
-}
-
 /// S4: half a write behind the last one that was answered does no harm.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_copy_of_the_files_at_any_moment_has_all_that_was_answered() {
     let database = Database::sqlite();
     let path = path_of(&database);
     let worker = Worker::start(LOAD, &[path.to_str().unwrap(), "21"]);
-    first_answer(&worker).await;
+    worker.first_answer().await;
     let mut dice = Dice::new(21);
     for round in 0..rounds(4) {
         sleep(Duration::from_millis(dice.below(400))).await;
@@ -87,7 +81,7 @@ async fn a_torn_log_leaves_an_earlier_state() {
         .unwrap();
     assert_eq!(fs::metadata(wal_of(&path)).unwrap().len(), 0);
     let worker = Worker::start(LOAD, &[path.to_str().unwrap(), "22"]);
-    first_answer(&worker).await;
+    worker.first_answer().await;
     sleep(Duration::from_millis(700)).await;
     let mut dice = Dice::new(22);
     for round in 0..rounds(6) {
