@@ -40,3 +40,28 @@ async fn recovers(site: &Site, answers: &[Answered]) {
     assert_eq!((report.open_runs, report.queued, report.leases, report.groups), (0, 0, 0, 0));
     assert!(report.runs > 0, "nothing was done in all this time");
 }
+
+/// Who checks the checkers: an answer that is not true is not found, whatever it says.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_never_answered_is_not_there() {
+    let database = kiln_testkit::database::Database::sqlite();
+    let site = kiln_testkit::load::open_site(database.open()).await;
+    let run = site.run("  a: {runs-on: linux, steps: [{run: x}]}").await;
+    let job = site.claim(7, 1).await.remove(0).job;
+    let told: Vec<Answered> = [
+        format!("created {run}"),
+        format!("claimed {job} 1 7"),
+        "created 99".to_owned(),
+        format!("claimed {job} 1 8"),
+        format!("claimed {job} 2 7"),
+        format!("started {job}"),
+        format!("finished {job} 1 success"),
+        format!("released {job} 1"),
+        format!("cancelled {run}"),
+        format!("again {run} 2"),
+    ]
+    .iter()
+    .map(|line| line.parse().unwrap())
+    .collect();
+    assert_eq!(forgotten(site.store(), told.clone()).await, told[2..]);
+}
