@@ -14,6 +14,7 @@ mod error;
 pub mod events;
 mod gather;
 mod ids;
+pub mod inspect;
 mod leader;
 mod migrate;
 mod options;

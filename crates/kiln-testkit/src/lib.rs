@@ -1,7 +1,11 @@
 //! What tests share; never part of the product.
 
+pub mod cluster;
 pub mod database;
+pub mod dice;
 pub mod fleet;
+pub mod load;
+pub mod process;
 pub mod queue;
 pub mod runs;
 pub mod shapes;

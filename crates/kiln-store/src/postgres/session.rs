@@ -52,7 +52,10 @@ impl Session {
                 self.open = false;
                 Ok(())
             }
-            Err(error) if error.code().is_none() => Err(StoreError::InDoubt(error.to_string())),
+            // Without an answer, or with the one that the server goes down, it is in doubt.
+            Err(error) if error.code().is_none_or(|code| code.code().starts_with("57P")) => {
+                Err(StoreError::InDoubt(error.to_string()))
+            }
             Err(error) => Err(error.into()),
         }
     }

@@ -30,6 +30,7 @@ pub use change::{Answer, Happened, JobNews, Refused, Word};
 pub use create::{Created, NewRun, REBUILD};
 pub use facts::Evaluators;
 pub(crate) use job::{JobRow, job_rows, write_jobs};
+pub(crate) use record::{Order, What};
 pub(crate) use release::{Used, charge};
 pub use view::{JobView, NodeView, RunView, view};
 

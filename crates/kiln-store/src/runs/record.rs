@@ -14,15 +14,15 @@ use crate::{StoreError, Tx};
 
 /// What a task of the outbox asks of a run.
 #[derive(Debug, Clone, Serialize, Deserialize, PartialEq, Eq)]
-pub(super) struct Order {
+pub(crate) struct Order {
     /// What is asked of an attempt that was followed by another one is out of date.
-    pub(super) attempt: u32,
-    pub(super) what: What,
+    pub(crate) attempt: u32,
+    pub(crate) what: What,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum What {
+pub(crate) enum What {
     Admit { leg: Option<LegNo> },
     Cancel { leg: Option<LegNo>, reason: String },
     Continue { step: Step },

@@ -47,6 +47,7 @@ mod events;
 mod explain;
 mod filled;
 mod footprint;
+mod inspect;
 mod isolation;
 mod leadership;
 mod lifecycle;

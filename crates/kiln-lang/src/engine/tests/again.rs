@@ -121,6 +121,26 @@ fn a_called_workflow_goes_on_where_it_failed() {
     world.check(&all, Success);
 }
 
+/// P10, P9, S7
+#[test]
+fn a_call_that_a_cancelled_re_run_never_came_to_ends_with_all_its_jobs() {
+    let text = format!(
+        "on: push\njobs:\n{}  call:\n    uses: ./.github/workflows/callee.yml\n    concurrency: one\n",
+        job("holder", "[]", "    concurrency: one\n")
+    );
+    let mut world = World::with(&text, &Callee(CALLEE));
+    world.run("holder", Failure);
+    world.run("inner", Failure);
+    let mut world = world.rerun_failed();
+    assert_eq!(world.queued(), ["holder"], "the call waits for its group");
+    let cancel = Event::Cancel { by: "me".into(), reason: "enough".into(), forced: false };
+    world.apply(cancel).expect("the run is open");
+    let all = ["holder", "call", "inner", "last"].map(|id| (id, Cancelled));
+    world.check(&all, Cancelled);
+    assert!(world.hood.legs.values().all(|leg| leg.state.is_done()), "{:?}", world.hood.legs);
+    assert!(world.hood.scopes.values().all(|scope| scope.open == 0));
+}
+
 /// P10, S7
 #[test]
 fn a_late_word_about_the_earlier_attempt_is_refused() {
