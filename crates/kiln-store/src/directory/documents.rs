@@ -50,6 +50,12 @@ pub async fn put(tx: &mut Tx<'_>, text: &str) -> Result<Hash, StoreError> {
     }
     let hash = Hash::of(text);
     let now = millis(tx.now());
+    // Looked for first: an upsert locks the row even if it changes nothing, and everybody who starts the
+    // same workflow would wait for everybody else.
+    let young = "SELECT 1 FROM documents WHERE hash = $1 AND created_at >= $2";
+    if tx.row(young, &[hash.into(), (now - RENEWED_AFTER).into()]).await?.is_some() {
+        return Ok(hash);
+    }
     // One that is used again is young again, or retention could take it from under its new user.
     tx.execute(
         "INSERT INTO documents (hash, body, created_at) VALUES ($1, $2, $3)

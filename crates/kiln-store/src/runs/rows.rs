@@ -325,6 +325,11 @@ pub(super) fn attempt_row(run: &Run, attempt: &Attempt) -> Vec<Value> {
     ]
 }
 
+/// Whether two rows of an attempt differ in what lists of runs show: state, conclusion, begin and end.
+pub(super) fn shows_anew(before: &[Value], now: &[Value]) -> bool {
+    [11, 12, 22, 23].iter().any(|column| before[*column] != now[*column])
+}
+
 pub(super) fn scope_of(row: &Row, plan: &Plan) -> Result<Scope, StoreError> {
     let mut read = Reader { row, at: 2 };
     let (number, workflow) = (read.next()?, read.next::<u32>()? as usize);

@@ -105,7 +105,7 @@ fn write_rows(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
     for open in batch.runs.values() {
         let (run, before) = (&open.hood.run, &open.before);
         let row = open.attempt_row();
-        if before.attempt.as_ref() != Some(&row) {
+        if before.attempt.as_ref().is_none_or(|before| rows::shows_anew(before, &row)) {
             runs.push(run_row(open));
         }
         attempts.add(&ATTEMPTS, before.attempt.as_ref(), row);
@@ -151,12 +151,12 @@ fn run_row(open: &Open) -> Vec<Value> {
 fn write_runs(tx: &mut Tx<'_>, runs: &[Vec<Value>]) -> Result<(), StoreError> {
     let sql = Sql::of(
         "UPDATE runs SET attempt = $2, status = $3, conclusion = $4, started_at = $5, ended_at = $6
-         WHERE id = $1 AND (attempt, status) IS NOT ($2, $3)",
+         WHERE id = $1",
         "UPDATE runs AS t SET attempt = u.attempt, status = u.status, conclusion = u.conclusion,
              started_at = u.started_at, ended_at = u.ended_at
          FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::bigint[], $6::bigint[])
              AS u (id, attempt, status, conclusion, started_at, ended_at)
-         WHERE t.id = u.id AND (t.attempt, t.status) IS DISTINCT FROM (u.attempt, u.status)",
+         WHERE t.id = u.id",
     );
     tx.write_all(sql, runs)?;
     Ok(())

@@ -37,7 +37,10 @@ jobs:
     site.say(&only, 1, kiln_store::runs::Word::Lost { reason: "power".into() }).await;
     let only = site.claim(1, 1).await.remove(0);
     site.finish(&only, 1, kiln_core::run::Conclusion::Failure).await;
-    site.runs.again(only.run, kiln_core::run::Again::All, "me").await.unwrap();
+    site.runs
+        .again(kiln_testkit::runs::SYSTEM, only.run, kiln_core::run::Again::All, "me")
+        .await
+        .unwrap();
     let only = site.claim(1, 1).await.remove(0);
     site.finish(&only, 1, kiln_core::run::Conclusion::Success).await;
     let plan = Arc::new(plan);
@@ -204,7 +207,10 @@ async fn a_re_run_that_ends_at_once_is_shown_as_it_ended(store: Store) {
         site.run("  a: {if: github.run_attempt == '1', runs-on: linux, steps: [{run: x}]}").await;
     let job = site.claim(1, 1).await.remove(0);
     site.finish(&job, 1, kiln_core::run::Conclusion::Failure).await;
-    site.runs.again(run, kiln_core::run::Again::All, "me").await.unwrap();
+    site.runs
+        .again(kiln_testkit::runs::SYSTEM, run, kiln_core::run::Again::All, "me")
+        .await
+        .unwrap();
     let list = async |tx: &mut Tx<'_>| {
         let row = tx.one("run", "SELECT attempt, conclusion FROM runs", &[]).await?;
         Ok((row.get::<u32>(0)?, row.get::<String>(1)?))
