@@ -70,8 +70,11 @@ impl Table {
             fixed: (key.len(), key.len() + fixed.len()),
             select: Pair {
                 sqlite: format!("SELECT {columns} FROM {name} WHERE {at}"),
+                // OFFSET 0: each key is looked up for itself, also by a plan that was made when the
+                // table was so small that reading all of it seemed as good.
                 postgres: format!(
-                    "SELECT {qualified} FROM {} JOIN {name} AS t ON {matches}",
+                    "SELECT {qualified} FROM {} CROSS JOIN LATERAL \
+                     (SELECT * FROM {name} AS t WHERE {matches} OFFSET 0) AS t",
                     unnest(key)
                 ),
             },
@@ -91,9 +94,11 @@ impl Table {
             },
             update: Pair {
                 sqlite: format!("UPDATE {name} SET {set_one} WHERE {at}"),
+                // The first column is named twice for the same reason.
                 postgres: format!(
-                    "UPDATE {name} AS t SET {set_many} FROM {} WHERE {matches}",
-                    unnest(&written)
+                    "UPDATE {name} AS t SET {set_many} FROM {} WHERE {matches} AND t.{} = ANY($1)",
+                    unnest(&written),
+                    key[0].0
                 ),
             },
         }
@@ -160,7 +165,8 @@ mod tests {
         assert_eq!(
             table.update().postgres,
             "UPDATE things AS t SET hash = u.hash \
-             FROM unnest($1::bigint[], $2::bytea[]) AS u (run_id, hash) WHERE t.run_id = u.run_id"
+             FROM unnest($1::bigint[], $2::bytea[]) AS u (run_id, hash) WHERE t.run_id = u.run_id \
+             AND t.run_id = ANY($1)"
         );
         assert_eq!(
             table.insert().postgres,
