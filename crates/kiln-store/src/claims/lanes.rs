@@ -54,11 +54,14 @@ fn lane_of(row: &Row) -> Result<Open, StoreError> {
     Ok(Open { lane, floor: row.get(6)? })
 }
 
+/// A lane, and the key and job behind which to look.
+pub(super) type After = (LaneId, (i64, i64));
+
 /// The next jobs of these lanes behind the given places, at most `piece` of each. On PostgreSQL they are
 /// ours until the transaction ends; what another one has is passed over.
 pub(super) async fn heads(
     tx: &mut Tx<'_>,
-    after: &[(LaneId, (i64, i64))],
+    after: &[After],
     piece: usize,
 ) -> Result<Vec<(LaneId, Head<Place>)>, StoreError> {
     let piece = i64::try_from(piece).unwrap_or(i64::MAX);
@@ -70,16 +73,15 @@ pub(super) async fn heads(
                  WHERE q.lane_id = u.lane_id AND (q.key, q.job_id) > (u.key, u.job_id)
                  ORDER BY q.key, q.job_id LIMIT $4 FOR UPDATE SKIP LOCKED
              ) AS h";
-        let column =
-            |of: &dyn Fn(&(LaneId, (i64, i64))) -> i64| -> Value { after.iter().map(of).collect() };
-        let lanes = column(&|(lane, _)| lane.0);
-        let keys = column(&|(_, (key, _))| *key);
-        let jobs = column(&|(_, (_, job))| *job);
+        let column = |of: fn(&After) -> i64| -> Value { after.iter().map(of).collect() };
+        let lanes = column(|(lane, _)| lane.0);
+        let keys = column(|(_, (key, _))| *key);
+        let jobs = column(|(_, (_, job))| *job);
         tx.rows(sql, &[lanes, keys, jobs, piece.into()]).await?
     } else {
         let sql = "SELECT lane_id, key, job_id, attempt, number FROM queue
              WHERE lane_id = $1 AND (key, job_id) > ($2, $3) ORDER BY key, job_id LIMIT $4";
-        let row = |(lane, (key, job)): &(LaneId, (i64, i64))| {
+        let row = |(lane, (key, job)): &After| {
             vec![lane.0.into(), (*key).into(), (*job).into(), piece.into()]
         };
         let keys: Vec<Vec<Value>> = after.iter().map(row).collect();

@@ -25,7 +25,7 @@ pub use usage::fold;
 use crate::{StoreError, Tx};
 
 /// How long a job stays with a runner that is not heard of.
-pub const LEASE: Duration = Duration::from_secs(60);
+pub const LEASE: Duration = Duration::from_mins(1);
 
 /// A runner that asks for work.
 #[derive(Debug, Clone, PartialEq, Eq)]

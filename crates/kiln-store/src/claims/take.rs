@@ -30,7 +30,8 @@ pub(super) async fn claim(
     give(tx, policy, asking, &wants, &mut answers).await?;
     for (at, first) in first.into_iter().enumerate() {
         if first != at {
-            answers[at] = answers[first].clone();
+            let (before, behind) = answers.split_at_mut(at);
+            behind[0].clone_from(&before[first]);
         }
     }
     Ok(answers)
