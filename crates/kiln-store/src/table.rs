@@ -1,6 +1,6 @@
 //! Tables whose rows are read and written as wholes: one list of columns makes all their statements.
 
-use crate::sql::{Sql, Value};
+use crate::sql::Sql;
 
 /// What a column holds.
 #[derive(Debug, Clone, Copy)]
