@@ -1,6 +1,6 @@
 //! Tables whose rows are read and written as wholes: one list of columns makes all their statements.
 
-use crate::sql::{Sql, Value};
+use crate::sql::Sql;
 
 /// What a column holds.
 #[derive(Debug, Clone, Copy)]
@@ -26,8 +26,6 @@ pub(crate) type Column = (&'static str, Kind);
 #[derive(Debug)]
 pub(crate) struct Table {
     columns: Vec<Column>,
-    /// How many of them are the key, and how many never change.
-    fixed: (usize, usize),
     select: Pair,
     of_run: Pair,
     insert: Pair,
@@ -56,22 +54,25 @@ impl Table {
         changing: &[Column],
     ) -> Self {
         let all: Vec<Column> = [key, fixed, changing].concat();
-        let written: Vec<Column> = [key, changing].concat();
+        let first = key.len() + fixed.len();
         let columns = join(&all, ", ", |_, (column, _)| column.to_owned());
         let qualified = join(&all, ", ", |_, (column, _)| format!("t.{column}"));
         let matches = join(key, " AND ", |_, (column, _)| format!("t.{column} = u.{column}"));
         let at = join(key, " AND ", |at, (column, _)| format!("{column} = ${}", at + 1));
         let set_one =
-            join(changing, ", ", |at, (column, _)| format!("{column} = ${}", key.len() + at + 1));
-        let set_many = join(changing, ", ", |_, (column, _)| format!("{column} = u.{column}"));
+            join(changing, ", ", |at, (column, _)| format!("{column} = ${}", first + at + 1));
+        let set_many =
+            join(changing, ", ", |_, (column, _)| format!("{column} = excluded.{column}"));
         let values = join(&all, ", ", |at, _| format!("${}", at + 1));
         Self {
             columns: all.clone(),
-            fixed: (key.len(), key.len() + fixed.len()),
             select: Pair {
                 sqlite: format!("SELECT {columns} FROM {name} WHERE {at}"),
+                // OFFSET 0: each key is looked up for itself, also by a plan that was made when the
+                // table was so small that reading all of it seemed as good.
                 postgres: format!(
-                    "SELECT {qualified} FROM {} JOIN {name} AS t ON {matches}",
+                    "SELECT {qualified} FROM {} CROSS JOIN LATERAL \
+                     (SELECT * FROM {name} AS t WHERE {matches} OFFSET 0) AS t",
                     unnest(key)
                 ),
             },
@@ -91,9 +92,14 @@ impl Table {
             },
             update: Pair {
                 sqlite: format!("UPDATE {name} SET {set_one} WHERE {at}"),
+                // An insertion finds the row that is there by its key, whatever the table looked like
+                // when the plan was made; a join might read all of it.
                 postgres: format!(
-                    "UPDATE {name} AS t SET {set_many} FROM {} WHERE {matches}",
-                    unnest(&written)
+                    "INSERT INTO {name} ({columns}) SELECT {} FROM {} ON CONFLICT ({}) \
+                     DO UPDATE SET {set_many}",
+                    join(&all, ", ", |_, (column, _)| format!("u.{column}")),
+                    unnest(&all),
+                    join(key, ", ", |_, (column, _)| column.to_owned()),
                 ),
             },
         }
@@ -114,15 +120,9 @@ impl Table {
         self.insert.sql()
     }
 
-    /// Takes the key and the columns that change: see [`Self::changing`].
+    /// Takes all columns; those that never change must be as they are.
     pub(crate) fn update(&'static self) -> Sql {
         self.update.sql()
-    }
-
-    /// What [`Self::update`] takes of a whole row.
-    pub(crate) fn changing(&self, mut row: Vec<Value>) -> Vec<Value> {
-        row.drain(self.fixed.0..self.fixed.1);
-        row
     }
 
     /// All columns for a statement of another shape, in which the table is called `t`.
@@ -156,11 +156,12 @@ mod tests {
             &[("hash", Kind::Bytes)],
         )));
         assert_eq!(table.select.sqlite, "SELECT run_id, name, hash FROM things WHERE run_id = $1");
-        assert_eq!(table.update().sqlite, "UPDATE things SET hash = $2 WHERE run_id = $1");
+        assert_eq!(table.update().sqlite, "UPDATE things SET hash = $3 WHERE run_id = $1");
         assert_eq!(
             table.update().postgres,
-            "UPDATE things AS t SET hash = u.hash \
-             FROM unnest($1::bigint[], $2::bytea[]) AS u (run_id, hash) WHERE t.run_id = u.run_id"
+            "INSERT INTO things (run_id, name, hash) SELECT u.run_id, u.name, u.hash \
+             FROM unnest($1::bigint[], $2::text[], $3::bytea[]) AS u (run_id, name, hash) \
+             ON CONFLICT (run_id) DO UPDATE SET hash = excluded.hash"
         );
         assert_eq!(
             table.insert().postgres,

@@ -54,11 +54,14 @@ fn lane_of(row: &Row) -> Result<Open, StoreError> {
     Ok(Open { lane, floor: row.get(6)? })
 }
 
+/// A lane, and the key and job behind which to look.
+pub(super) type After = (LaneId, (i64, i64));
+
 /// The next jobs of these lanes behind the given places, at most `piece` of each. On PostgreSQL they are
 /// ours until the transaction ends; what another one has is passed over.
 pub(super) async fn heads(
     tx: &mut Tx<'_>,
-    after: &[(LaneId, (i64, i64))],
+    after: &[After],
     piece: usize,
 ) -> Result<Vec<(LaneId, Head<Place>)>, StoreError> {
     let piece = i64::try_from(piece).unwrap_or(i64::MAX);
@@ -77,7 +80,7 @@ pub(super) async fn heads(
     } else {
         let sql = "SELECT lane_id, key, job_id, attempt, number FROM queue
              WHERE lane_id = $1 AND (key, job_id) > ($2, $3) ORDER BY key, job_id LIMIT $4";
-        let row = |(lane, (key, job)): &(LaneId, (i64, i64))| {
+        let row = |(lane, (key, job)): &After| {
             vec![lane.0.into(), (*key).into(), (*job).into(), piece.into()]
         };
         let keys: Vec<Vec<Value>> = after.iter().map(row).collect();
@@ -94,9 +97,15 @@ pub(super) async fn heads(
 pub(super) fn remove(tx: &mut Tx<'_>, places: &[(LaneId, i64, JobId)]) -> Result<(), StoreError> {
     let sql = Sql::of(
         "DELETE FROM queue WHERE lane_id = $1 AND key = $2 AND job_id = $3",
-        "DELETE FROM queue AS t USING unnest($1::bigint[], $2::bigint[], $3::bigint[])
-             AS u (lane_id, key, job_id)
-         WHERE t.lane_id = u.lane_id AND t.key = u.key AND t.job_id = u.job_id",
+        // They are locked, so they stay where they are. OFFSET 0: each is looked up for itself, also by a
+        // plan that was made when the queue was so small that reading all of it seemed as good.
+        "DELETE FROM queue WHERE ctid = ANY (ARRAY (
+             SELECT q.place FROM unnest($1::bigint[], $2::bigint[], $3::bigint[])
+                 AS u (lane_id, key, job_id)
+             CROSS JOIN LATERAL (
+                 SELECT q.ctid AS place FROM queue AS q
+                 WHERE q.lane_id = u.lane_id AND q.key = u.key AND q.job_id = u.job_id OFFSET 0
+             ) AS q))",
     );
     let row =
         |(lane, key, job): &(LaneId, i64, JobId)| vec![lane.0.into(), (*key).into(), job.0.into()];

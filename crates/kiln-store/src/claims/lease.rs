@@ -63,13 +63,16 @@ pub(super) async fn answered_before(
              l.repo_id, l.expires_at, j.name
          FROM leases AS l JOIN jobs AS j
              ON j.run_id = l.run_id AND j.attempt = l.attempt AND j.number = l.number
-         WHERE l.runner_id = $1 AND l.nonce = $2 ORDER BY l.job_id",
+         WHERE l.runner_id = $1 AND l.nonce = $2",
+        // OFFSET 0: each question is looked up for itself, also by a plan made when there were no leases.
         "SELECT l.runner_id, l.nonce, l.job_id, l.run_id, l.attempt, l.number, l.claim, l.org_id,
-             l.repo_id, l.expires_at, j.name
+             l.repo_id, l.expires_at, l.name
          FROM unnest($1::bigint[], $2::text[]) AS u (runner_id, nonce)
-         JOIN leases AS l ON l.runner_id = u.runner_id AND l.nonce = u.nonce
-         JOIN jobs AS j ON j.run_id = l.run_id AND j.attempt = l.attempt AND j.number = l.number
-         ORDER BY l.job_id",
+         CROSS JOIN LATERAL (
+             SELECT l.*, j.name FROM leases AS l JOIN jobs AS j
+                 ON j.run_id = l.run_id AND j.attempt = l.attempt AND j.number = l.number
+             WHERE l.runner_id = u.runner_id AND l.nonce = u.nonce OFFSET 0
+         ) AS l",
     );
     let keys: Vec<Vec<Value>> =
         asking.iter().map(|asking| vec![asking.runner.0.into(), (&asking.nonce).into()]).collect();
@@ -189,8 +192,9 @@ pub(super) async fn heartbeat(tx: &mut Tx<'_>, beats: &[Beat]) -> Result<Vec<Pul
                  AS u (job_id, claim, runner_id, expires_at)
              JOIN leases AS l
                  ON l.job_id = u.job_id AND l.claim = u.claim AND l.runner_id = u.runner_id
+                     AND l.job_id = ANY($1)
              FOR UPDATE OF l SKIP LOCKED
-         ) AS u WHERE t.job_id = u.job_id",
+         ) AS u WHERE t.job_id = u.job_id AND t.job_id = ANY($1)",
     );
     tx.write_all(renew, &held)?;
     let commands = commands(tx, &held).await?;

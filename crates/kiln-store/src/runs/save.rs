@@ -82,10 +82,10 @@ struct Writes {
 }
 
 impl Writes {
-    fn add(&mut self, table: &Table, before: Option<&Vec<Value>>, row: Vec<Value>) {
+    fn add(&mut self, before: Option<&Vec<Value>>, row: Vec<Value>) {
         match before {
             None => self.new.push(row),
-            Some(before) if *before != row => self.changed.push(table.changing(row)),
+            Some(before) if *before != row => self.changed.push(row),
             Some(_) => {}
         }
     }
@@ -108,19 +108,19 @@ fn write_rows(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
         if before.attempt.as_ref().is_none_or(|before| rows::shows_anew(before, &row)) {
             runs.push(run_row(open));
         }
-        attempts.add(&ATTEMPTS, before.attempt.as_ref(), row);
+        attempts.add(before.attempt.as_ref(), row);
         for scope in open.hood.scopes.values() {
             let row = rows::scope_row(run, scope);
-            scopes.add(&SCOPES, before.scopes.get(&scope.number), row);
+            scopes.add(before.scopes.get(&scope.number), row);
         }
         for node in open.hood.nodes.values() {
             let row = rows::node_row(run, node);
-            nodes.add(&NODES, before.nodes.get(&node.number), row);
+            nodes.add(before.nodes.get(&node.number), row);
         }
         for leg in open.hood.legs.values() {
             let row = rows::job_row(run, leg, &open.jobs[&leg.number]);
             let before = before.jobs.get(&leg.number).map(|past| &past.row);
-            jobs.add(&JOBS, before, row);
+            jobs.add(before, row);
         }
     }
     attempts.write(tx, &ATTEMPTS)?;

@@ -90,8 +90,12 @@ async fn costs(store: &Store, depth: &Depth, want: u32, nonce: &str) -> BTreeMap
     costs
 }
 
-fn pages(costs: &BTreeMap<String, Cost>) -> u64 {
-    costs.values().map(|cost| cost.pages).sum()
+/// Indexes may have become a level or two deeper, with 8 jobs looked up in each, or a page of one is split.
+fn check_growth(before: &BTreeMap<String, Cost>, after: &BTreeMap<String, Cost>) {
+    for (text, cost) in after {
+        let before = before.get(text).map_or(0, |cost| cost.pages);
+        assert!(cost.pages <= before + 96, "{text}\n{before} pages, then {}", cost.pages);
+    }
 }
 
 async fn analyze(store: &Store) {
@@ -107,9 +111,9 @@ fn check_plans(costs: &BTreeMap<String, Cost>) {
         ("SELECT", "FROM lanes"),
         ("SELECT", "FROM queue"),
         ("DELETE", "FROM queue"),
-        ("SELECT", "JOIN jobs"),
-        ("UPDATE", "jobs"),
-        ("SELECT", "JOIN leases"),
+        ("SELECT", "FROM jobs"),
+        ("INSERT", "INTO jobs"),
+        ("SELECT", "FROM leases"),
         ("INSERT", "INTO leases"),
         ("SELECT", "FROM organizations"),
         ("SELECT", "FROM repositories"),
@@ -133,22 +137,18 @@ async fn a_claim_costs_the_same_however_many_jobs_wait() {
     store.migrate().await.unwrap();
     let watched = watched(&database.options);
     let mut depth = Depth::new(&store, 2, 4).await;
-    depth.fill(&store, 1_000).await;
+    // The worst that can happen: the plans are made and kept while there is next to nothing.
+    depth.fill(&store, 16).await;
     analyze(&store).await;
     costs(&watched, &depth, 8, "warm").await;
+    depth.fill(&store, 1_000).await;
     let few = costs(&watched, &depth, 8, "few").await;
     check_plans(&few);
 
     depth.fill(&store, 1_000_000).await;
-    analyze(&store).await;
-    costs(&watched, &depth, 8, "warm again").await;
     let many = costs(&watched, &depth, 8, "many").await;
     check_plans(&many);
-    // The indexes are a level or two deeper; 8 jobs are looked up in each of them.
-    for (text, cost) in &many {
-        let before = few.get(text).map_or(0, |cost| cost.pages);
-        assert!(cost.pages <= before + 48, "{text}\n{before} pages, then {}", cost.pages);
-    }
+    check_growth(&few, &many);
 
     let snapshot = hold_snapshot(&database.options).await;
     for number in 0..40_u32 {
@@ -160,8 +160,7 @@ async fn a_claim_costs_the_same_however_many_jobs_wait() {
     }
     let after_tidying = costs(&watched, &depth, 8, "after 4000").await;
     check_plans(&after_tidying);
-    let (before, after) = (pages(&many), pages(&after_tidying));
-    assert!(after <= before + 200, "{before} pages, then {after}: {after_tidying:#?}");
+    check_growth(&many, &after_tidying);
     drop(snapshot);
 }
 

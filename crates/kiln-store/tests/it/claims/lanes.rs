@@ -98,7 +98,7 @@ async fn no_job_is_lost_while_lanes_close_under_those_who_come_and_go(store: Sto
             tokio::task::yield_now().await;
         }
     };
-    let waited = tokio::time::timeout(std::time::Duration::from_secs(60), wait).await;
+    let waited = tokio::time::timeout(std::time::Duration::from_mins(1), wait).await;
     done.store(true, Ordering::Relaxed);
     tidier.await.unwrap();
     let mut claimed = Vec::new();

@@ -1,6 +1,7 @@
 //! What becomes of a claim: repeated, renewed, given back, lost; and what it costs.
 
 use kiln_core::id::RunnerId;
+use kiln_core::queue::Policy;
 use kiln_core::run::{Conclusion, Event, LegState, RunState};
 use kiln_core::time::Timestamp;
 use kiln_store::claims::{self, Asking, Beat, Claimed, Command, Held, LEASE, Pulse};
@@ -23,7 +24,7 @@ async fn the_same_question_gets_the_same_answer_and_another_does_not(store: Stor
     assert_eq!(first.len(), 1);
     // As if the response had been lost: also in company, and with another wish.
     let more = Asking { want: 3, ..ask(1, "x") };
-    let together = claim_as(site.store(), Default::default(), vec![ask(2, "x"), more]).await;
+    let together = claim_as(site.store(), Policy::default(), vec![ask(2, "x"), more]).await;
     assert_eq!(together[1], first);
     assert_ne!(jobs_of(&together[0]), jobs_of(&first), "the nonce is the runner's own");
     let other = claim(site.store(), ask(1, "y")).await;
@@ -40,7 +41,7 @@ async fn a_question_that_comes_twice_at_once_is_answered_once(store: Store) {
     site.run(THREE).await;
     let queues = site.queues().await;
     let twice = vec![asking(1, &queues, 1, "x"), asking(1, &queues, 1, "x")];
-    let answers = claim_as(site.store(), Default::default(), twice).await;
+    let answers = claim_as(site.store(), Policy::default(), twice).await;
     assert_eq!(answers[0].len(), 1);
     assert_eq!(answers[0], answers[1]);
     assert_eq!(number(site.store(), "SELECT count(*) FROM leases", vec![]).await, 1);

@@ -1,5 +1,6 @@
 //! Random queues, and who gets what of them according to core with everything in memory.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use kiln_core::id::{JobId, LaneId, OrgId, QueueId, RepoId, RunId, RunnerId};
@@ -55,7 +56,9 @@ fn new_org() -> impl Strategy<Value = NewOrg> {
 }
 
 /// Queue, class, priority and how long ago it was queued, in half minutes.
-fn new_job() -> impl Strategy<Value = (usize, Class, i64, i64)> {
+type NewJob = (usize, Class, i64, i64);
+
+fn new_job() -> impl Strategy<Value = NewJob> {
     let priority = prop::sample::select(vec![0_i64, 0, 0, 5, 100]);
     (0..4_usize, prop::sample::select(Class::ALL.to_vec()), priority, 0..60_i64)
 }
@@ -86,7 +89,7 @@ impl World {
         policy: Policy,
         places: &[(OrgId, RepoId, NewOrg, NewRepo)],
         paused_queue: usize,
-        jobs: &[(usize, (usize, Class, i64, i64))],
+        jobs: &[(usize, NewJob)],
     ) -> Result<Self, StoreError> {
         let now = i64::try_from(tx.now().0).unwrap();
         let mut batch = Batch {
@@ -113,8 +116,8 @@ impl World {
         for (count, (place, (queue, class, priority, ago))) in jobs.iter().enumerate() {
             let (org, repo, _, new_repo) = &places[*place];
             let lane = (world.queues[*queue], *priority, *org, *repo, *class);
-            if !lanes.contains_key(&lane) {
-                lanes.insert(lane, make_lane(tx, lane).await?);
+            if let Entry::Vacant(vacant) = lanes.entry(lane) {
+                vacant.insert(make_lane(tx, lane).await?);
             }
             let starts = new_repo.priorities.map(|text| HeadStarts::parse(text).unwrap());
             // Half a minute from the next whole one, which the score counts.

@@ -29,7 +29,8 @@ impl<Q: Send + 'static, A: Send + 'static> Gather<Q, A> {
 
     pub(crate) async fn ask(&self, question: Q) -> A {
         let (caller, answer) = oneshot::channel();
-        self.sender.send((question, caller)).ok().expect("somebody answers");
+        let sent = self.sender.send((question, caller));
+        assert!(sent.is_ok(), "somebody answers");
         answer.await.expect("every question is answered")
     }
 }

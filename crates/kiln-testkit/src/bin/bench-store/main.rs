@@ -69,5 +69,5 @@ fn percentile(values: &mut [Duration], share: f64) -> f64 {
         reason = "there are not that many"
     )]
     let at = (values.len() as f64 * share) as usize;
-    values.get(at).or(values.last()).map_or(0.0, |value| value.as_secs_f64() * 1000.0)
+    values.get(at).or_else(|| values.last()).map_or(0.0, |value| value.as_secs_f64() * 1000.0)
 }
