@@ -103,7 +103,7 @@ pub fn put(tx: &mut Tx<'_>, messages: &[Message]) -> Result<(), StoreError> {
             "INSERT INTO outbox (kind, run_id, payload, due_at, created_at)
              SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[])",
         ),
-        &rows,
+        rows,
     )?;
     tx.signal(Signal::Outbox);
     Ok(())

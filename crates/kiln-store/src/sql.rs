@@ -157,6 +157,10 @@ impl ToSql for Value {
 pub struct Row(pub(crate) Vec<Value>);
 
 impl Row {
+    pub(crate) fn into_values(self) -> Vec<Value> {
+        self.0
+    }
+
     pub fn get<T: FromValue>(&self, column: usize) -> Result<T, StoreError> {
         let value = self.0.get(column).unwrap_or(&Value::Null);
         T::from_value(value).ok_or_else(|| StoreError::Shape {

@@ -132,7 +132,7 @@ impl<'t> Tx<'t> {
 
     /// Like [`Self::execute_all`] where nobody asks how many rows it changed: on PostgreSQL it travels
     /// with the next statement, or with the commit.
-    pub(crate) fn write_all(&mut self, sql: Sql, rows: &[Vec<Value>]) -> Result<(), StoreError> {
+    pub(crate) fn write_all(&mut self, sql: Sql, rows: Vec<Vec<Value>>) -> Result<(), StoreError> {
         if rows.is_empty() {
             return Ok(());
         }
@@ -141,7 +141,7 @@ impl<'t> Tx<'t> {
                 rows.iter().try_for_each(|row| connection.execute(sql.sqlite, row).map(|_| ()))
             }
             Arm::Postgres(pipe) => {
-                pipe.later(sql.postgres, columns_of(rows));
+                pipe.later(sql.postgres, into_columns(rows));
                 Ok(())
             }
         }
@@ -230,6 +230,17 @@ impl<'t> Tx<'t> {
 fn columns_of(rows: &[Vec<Value>]) -> Vec<Value> {
     let width = rows.first().map_or(0, Vec::len);
     (0..width).map(|at| rows.iter().map(|row| row[at].clone()).collect()).collect()
+}
+
+fn into_columns(rows: Vec<Vec<Value>>) -> Vec<Value> {
+    let width = rows.first().map_or(0, Vec::len);
+    let mut columns: Vec<Vec<Value>> = (0..width).map(|_| Vec::with_capacity(rows.len())).collect();
+    for row in rows {
+        for (column, value) in columns.iter_mut().zip(row) {
+            column.push(value);
+        }
+    }
+    columns.into_iter().map(Value::Array).collect()
 }
 
 /// A time as columns keep it.

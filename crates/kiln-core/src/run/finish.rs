@@ -209,7 +209,8 @@ impl Change<'_> {
         if *open_legs == 0 {
             let conclusion = tally.conclude();
             self.conclude_node(node, conclusion, None);
-        } else {
+        } else if self.hood.nodes[&node].max_parallel.is_some() {
+            // Without a bound nobody waits for this leg to end.
             self.admit_more(node);
         }
     }

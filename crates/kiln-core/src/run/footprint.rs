@@ -118,8 +118,11 @@ impl<'l> Look<'l> {
             | Event::Unsupported { leg, .. } => {
                 self.settle(*leg, Reach::Fails);
             }
-            Event::Returned { leg, .. } | Event::Skip { leg, .. } | Event::Wake { leg } => {
+            Event::Skip { leg, .. } => self.settle(*leg, Reach::Ends),
+            Event::Returned { leg, .. } | Event::Wake { leg } => {
                 self.settle(*leg, Reach::Ends);
+                // It is placed in the queue again, by its expressions.
+                self.context_of(*leg);
             }
             Event::Cancel { .. } => self.cancel(),
             Event::CancelLeg { leg, .. } => self.halt(*leg),
@@ -142,7 +145,10 @@ impl<'l> Look<'l> {
                 self.nodes(&node.dependents);
             }
             Step::Closed(scope) => self.closed(scope),
-            Step::Sweep(leg) => self.halt(leg),
+            Step::Sweep(leg) => {
+                self.halt(leg);
+                self.context_of(leg);
+            }
             Step::Enter(leg) => self.enter(leg),
             Step::Admit(leg) => {
                 self.settle(leg, Reach::Fails);
@@ -204,7 +210,14 @@ impl<'l> Look<'l> {
         self.nodes(&node.needs);
     }
 
-    /// A leg that may end here: its group, its siblings, its job.
+    fn context_of(&mut self, leg: LegNo) {
+        if let Some(leg) = self.hood.legs.get(&leg) {
+            self.context(leg.node);
+        }
+    }
+
+    /// A leg that may end here: its group and its job; what its job's expressions see if it may fail or
+    /// make room for others, and its siblings if they may stop or go on with it.
     fn settle(&mut self, number: LegNo, reach: Reach) {
         if !self.seen.insert((number, reach)) {
             return;
@@ -212,9 +225,16 @@ impl<'l> Look<'l> {
         let Some(leg) = self.change(number) else { return };
         self.wanted.groups.extend(leg.group.clone());
         self.inside(leg);
-        self.context(leg.node);
-        let Some(node) = self.hood.nodes.get(&leg.node) else { return };
+        let Some(node) = self.node(leg.node) else { return };
+        self.scope(node.scope);
+        let bounded = node.max_parallel.is_some();
+        if reach == Reach::Fails || bounded {
+            self.context(leg.node);
+        }
         let trips = reach == Reach::Fails && node.fail_fast && !node.tripped;
+        if !trips && !bounded {
+            return;
+        }
         for sibling in &node.legs {
             let Some(row) = self.leg(*sibling) else { continue };
             if row.state == LegState::Waiting(Wait::MaxParallel) {

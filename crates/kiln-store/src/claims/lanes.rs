@@ -110,6 +110,6 @@ pub(super) fn remove(tx: &mut Tx<'_>, places: &[(LaneId, i64, JobId)]) -> Result
     let row =
         |(lane, key, job): &(LaneId, i64, JobId)| vec![lane.0.into(), (*key).into(), job.0.into()];
     let rows: Vec<Vec<Value>> = places.iter().map(row).collect();
-    tx.write_all(sql, &rows)?;
+    tx.write_all(sql, rows)?;
     Ok(())
 }

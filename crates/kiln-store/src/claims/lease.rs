@@ -168,7 +168,7 @@ pub(super) fn make(
              $6::bigint[], $7::text[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[],
              $12::bigint[], $13::float8[]) AS u",
     );
-    tx.write_all(sql, &rows)?;
+    tx.write_all(sql, rows)?;
     Ok(())
 }
 
@@ -196,7 +196,7 @@ pub(super) async fn heartbeat(tx: &mut Tx<'_>, beats: &[Beat]) -> Result<Vec<Pul
              FOR UPDATE OF l SKIP LOCKED
          ) AS u WHERE t.job_id = u.job_id AND t.job_id = ANY($1)",
     );
-    tx.write_all(renew, &held)?;
+    tx.write_all(renew, held.clone())?;
     let commands = commands(tx, &held).await?;
     let answer = |beat: &Beat| {
         let held = beat.held.iter().map(|(job, claim)| (*job, *claim, beat.runner));

@@ -44,6 +44,6 @@ async fn tidy(tx: &mut Tx<'_>, lanes: &[i64]) -> Result<(), StoreError> {
          WHERE l.id = o.id",
     );
     let keys: Vec<Vec<Value>> = lanes.iter().map(|lane| vec![(*lane).into()]).collect();
-    tx.write_all(sql, &keys)?;
+    tx.write_all(sql, keys)?;
     Ok(())
 }

@@ -82,7 +82,7 @@ pub fn append(tx: &mut Tx<'_>, events: &[Event]) -> Result<(), StoreError> {
              SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
                                   $6::text[], $7::text[], $8::bigint[])",
         ),
-        &rows,
+        rows,
     )?;
     Ok(())
 }
@@ -95,7 +95,7 @@ fn row_of(event: &Event, at: i64) -> Vec<Value> {
         event.repo.0.into(),
         event.attempt.into(),
         event.job.map(|job| job.0).into(),
-        kind.into(),
+        kind.as_ref().into(),
         payload.into(),
         at.into(),
     ]

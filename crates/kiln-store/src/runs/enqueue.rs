@@ -61,7 +61,7 @@ pub(super) async fn move_in_queue(tx: &mut Tx<'_>, batch: &mut Batch) -> Result<
              AS u (lane_id, key, job_id)
          WHERE t.lane_id = u.lane_id AND t.key = u.key AND t.job_id = u.job_id",
     );
-    tx.write_all(sql, &gone)?;
+    tx.write_all(sql, gone)?;
     if coming.is_empty() { Ok(()) } else { put_in(tx, batch, &coming).await }
 }
 
@@ -117,7 +117,7 @@ async fn put_in(tx: &mut Tx<'_>, batch: &mut Batch, coming: &[Coming]) -> Result
         "INSERT INTO queue (lane_id, key, job_id, attempt, number)
          SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[])",
     );
-    tx.write_all(sql, &rows)?;
+    tx.write_all(sql, rows)?;
     for queue in queues.values() {
         tx.signal(Signal::Work(*queue));
     }
@@ -169,7 +169,7 @@ async fn queues(
              AS u (hash, text, at)
          ON CONFLICT (hash) DO NOTHING",
     );
-    tx.write_all(sql, &missing)?;
+    tx.write_all(sql, missing)?;
     found.extend(find_queues(tx, wanted.keys()).await?);
     Ok(found)
 }
@@ -222,7 +222,7 @@ async fn lanes(
          ON CONFLICT (queue_id, priority, org_id, repo_id, class)
          DO UPDATE SET floor = least(lanes.floor, excluded.floor), active = 1",
     );
-    tx.write_all(sql, &closed)?;
+    tx.write_all(sql, closed)?;
     let opened = find_lanes(tx, wanted.keys()).await?;
     Ok(opened.into_iter().map(|(key, (lane, ..))| (key, lane)).collect())
 }

@@ -48,6 +48,6 @@ pub(crate) async fn job_rows(
 pub(crate) fn write_jobs(tx: &mut Tx<'_>, jobs: &[JobRow]) -> Result<(), StoreError> {
     let row = |job: &JobRow| rows::job_row(&job.run, &job.leg, &job.job);
     let changed: Vec<_> = jobs.iter().map(row).collect();
-    tx.write_all(JOBS.update(), &changed)?;
+    tx.write_all(JOBS.update(), changed)?;
     Ok(())
 }

@@ -54,7 +54,7 @@ pub(super) async fn lock(
         let facts = known.facts(tx, id, number, &attempt).await?;
         let run = rows::attempt_of(&row, facts.plan.plan.clone())?;
         let mut open = Open::new(run, attempt, facts);
-        open.before.attempt = Some(open.attempt_row());
+        open.before.attempt = Some(row.into_values());
         batch.runs.insert(id, open);
     }
     Ok(batch)
@@ -135,9 +135,9 @@ fn keys<'k>(
 async fn whole(tx: &mut Tx<'_>, batch: &mut Batch, run: RunId) -> Result<(), StoreError> {
     let key = key_of(batch, run);
     let found = tx.rows(SCOPES.of_run(), &key).await?;
-    add_scopes(batch, &found)?;
+    add_scopes(batch, found)?;
     let found = tx.rows(NODES.of_run(), &key).await?;
-    add_nodes(batch, &found)?;
+    add_nodes(batch, found)?;
     let found = tx.rows(JOBS.of_run(), &key).await?;
     add_jobs(tx, batch, found).await?;
     batch.run(run).at_hand.whole = true;
@@ -194,7 +194,7 @@ async fn scopes(
     wanted: &[(RunId, Wanted)],
 ) -> Result<(), StoreError> {
     let keys = keys(batch, wanted.iter().map(|(run, wanted)| (*run, &wanted.scopes)));
-    add_scopes(batch, &tx.rows_all(SCOPES.select(), &keys).await?)
+    add_scopes(batch, tx.rows_all(SCOPES.select(), &keys).await?)
 }
 
 /// A node is understood with its scope, which comes first if it is not there.
@@ -213,28 +213,28 @@ async fn nodes(
         }
     }
     let scope_keys = keys(batch, missing.iter().map(|(run, scopes)| (*run, scopes)));
-    add_scopes(batch, &tx.rows_all(SCOPES.select(), &scope_keys).await?)?;
-    add_nodes(batch, &found)
+    add_scopes(batch, tx.rows_all(SCOPES.select(), &scope_keys).await?)?;
+    add_nodes(batch, found)
 }
 
-fn add_scopes(batch: &mut Batch, found: &[Row]) -> Result<(), StoreError> {
+fn add_scopes(batch: &mut Batch, found: Vec<Row>) -> Result<(), StoreError> {
     for row in found {
         let open = batch.run(RunId(row.get(0)?));
-        let scope = rows::scope_of(row, &open.facts.plan)?;
-        open.add_scope(scope);
+        let scope = rows::scope_of(&row, &open.facts.plan)?;
+        open.add_scope(scope, row);
     }
     Ok(())
 }
 
-fn add_nodes(batch: &mut Batch, found: &[Row]) -> Result<(), StoreError> {
+fn add_nodes(batch: &mut Batch, found: Vec<Row>) -> Result<(), StoreError> {
     for row in found {
         let open = batch.run(RunId(row.get(0)?));
-        let scope = rows::scope_number_of(row)?;
+        let scope = rows::scope_number_of(&row)?;
         let workflow = open.hood.scopes.get(&scope).map(|scope| scope.workflow);
         let workflow = workflow
             .ok_or_else(|| StoreError::Database("a job lies in a scope that is gone".to_owned()))?;
-        let node = rows::node_of(row, &open.facts.plan, workflow)?;
-        open.add_node(node);
+        let node = rows::node_of(&row, &open.facts.plan, workflow)?;
+        open.add_node(node, row);
     }
     Ok(())
 }

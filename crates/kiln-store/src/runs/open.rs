@@ -9,7 +9,7 @@ use kiln_core::run::{
 
 use super::facts::Facts;
 use super::rows::{self, Attempt, Job};
-use crate::sql::Value;
+use crate::sql::{Row, Value};
 
 /// Runs under change in one transaction, and the concurrency groups that they share.
 #[derive(Debug, Default)]
@@ -115,16 +115,16 @@ impl Open {
 
     // Rows that were brought before may have changed since: they stay as they are.
 
-    pub(super) fn add_scope(&mut self, scope: Scope) {
+    pub(super) fn add_scope(&mut self, scope: Scope, row: Row) {
         if !self.hood.scopes.contains_key(&scope.number) {
-            self.before.scopes.insert(scope.number, rows::scope_row(&self.hood.run, &scope));
+            self.before.scopes.insert(scope.number, row.into_values());
             self.hood.scopes.insert(scope.number, scope);
         }
     }
 
-    pub(super) fn add_node(&mut self, node: Node) {
+    pub(super) fn add_node(&mut self, node: Node, row: Row) {
         if !self.hood.nodes.contains_key(&node.number) {
-            self.before.nodes.insert(node.number, rows::node_row(&self.hood.run, &node));
+            self.before.nodes.insert(node.number, row.into_values());
             self.hood.nodes.insert(node.number, node);
         }
     }

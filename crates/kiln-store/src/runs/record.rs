@@ -62,7 +62,7 @@ pub(super) fn past_claims(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreErr
          SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
              $6::text[], $7::text[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[])",
     );
-    tx.write_all(sql, &rows)?;
+    tx.write_all(sql, rows)?;
     Ok(())
 }
 

@@ -93,7 +93,7 @@ pub(crate) fn charge(
          SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::float8[], $4::bigint[], $5::float8[],
              $6::bigint[])",
     );
-    tx.write_all(sql, &rows)?;
+    tx.write_all(sql, rows)?;
     Ok(())
 }
 
@@ -116,7 +116,7 @@ fn tell_to_stop(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
          FROM unnest($1::bigint[], $2::bigint[], $3::text[]) AS u (job_id, claim, command)
          WHERE t.job_id = u.job_id AND t.claim = u.claim",
     );
-    tx.write_all(sql, &commands)?;
+    tx.write_all(sql, commands)?;
     Ok(())
 }
 

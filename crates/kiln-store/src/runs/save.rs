@@ -91,8 +91,8 @@ impl Writes {
     }
 
     fn write(self, tx: &mut Tx<'_>, table: &'static Table) -> Result<(), StoreError> {
-        tx.write_all(table.insert(), &self.new)?;
-        tx.write_all(table.update(), &self.changed)?;
+        tx.write_all(table.insert(), self.new)?;
+        tx.write_all(table.update(), self.changed)?;
         Ok(())
     }
 }
@@ -105,7 +105,12 @@ fn write_rows(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
     for open in batch.runs.values() {
         let (run, before) = (&open.hood.run, &open.before);
         let row = open.attempt_row();
-        if before.attempt.as_ref().is_none_or(|before| rows::shows_anew(before, &row)) {
+        // A new run was written as queued.
+        let shown = before.attempt.as_ref().map_or_else(
+            || run.attempt > 1 || run.state != RunState::Active,
+            |before| rows::shows_anew(before, &row),
+        );
+        if shown {
             runs.push(run_row(open));
         }
         attempts.add(before.attempt.as_ref(), row);
@@ -124,7 +129,7 @@ fn write_rows(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
         }
     }
     attempts.write(tx, &ATTEMPTS)?;
-    write_runs(tx, &runs)?;
+    write_runs(tx, runs)?;
     scopes.write(tx, &SCOPES)?;
     nodes.write(tx, &NODES)?;
     jobs.write(tx, &JOBS)
@@ -148,7 +153,7 @@ fn run_row(open: &Open) -> Vec<Value> {
     ]
 }
 
-fn write_runs(tx: &mut Tx<'_>, runs: &[Vec<Value>]) -> Result<(), StoreError> {
+fn write_runs(tx: &mut Tx<'_>, runs: Vec<Vec<Value>>) -> Result<(), StoreError> {
     let sql = Sql::of(
         "UPDATE runs SET attempt = $2, status = $3, conclusion = $4, started_at = $5, ended_at = $6
          WHERE id = $1",
@@ -193,14 +198,14 @@ fn write_timers(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
          SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[])
          ON CONFLICT (run_id, attempt, number) DO UPDATE SET at = excluded.at",
     );
-    tx.write_all(sql, &set)?;
+    tx.write_all(sql, set)?;
     let sql = Sql::of(
         "DELETE FROM timers WHERE run_id = $1 AND attempt = $2 AND number = $3",
         "DELETE FROM timers AS t USING unnest($1::bigint[], $2::bigint[], $3::bigint[])
              AS u (run_id, attempt, number)
          WHERE t.run_id = u.run_id AND t.attempt = u.attempt AND t.number = u.number",
     );
-    tx.write_all(sql, &cleared)?;
+    tx.write_all(sql, cleared)?;
     Ok(())
 }
 
@@ -221,13 +226,13 @@ fn write_groups(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
          SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[])
          ON CONFLICT (repo_id, name) DO UPDATE SET members = excluded.members",
     );
-    tx.write_all(sql, &kept)?;
+    tx.write_all(sql, kept)?;
     let sql = Sql::of(
         "DELETE FROM groups WHERE repo_id = $1 AND name = $2",
         "DELETE FROM groups AS t USING unnest($1::bigint[], $2::text[]) AS u (repo_id, name)
          WHERE t.repo_id = u.repo_id AND t.name = u.name",
     );
-    tx.write_all(sql, &empty)?;
+    tx.write_all(sql, empty)?;
     Ok(())
 }
 

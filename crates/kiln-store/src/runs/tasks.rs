@@ -117,7 +117,7 @@ async fn ring(tx: &mut Tx<'_>, known: &Known, due: &[(RunId, u32, u32)]) -> Resu
          WHERE t.run_id = u.run_id AND t.attempt = u.attempt AND t.number = u.number
              AND t.at <= u.now",
     );
-    tx.write_all(sql, &keys)?;
+    tx.write_all(sql, keys)?;
     Ok(())
 }
 

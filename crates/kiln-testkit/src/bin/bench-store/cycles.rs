@@ -4,25 +4,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use kiln_core::id::{QueueId, RunId, RunnerId};
+use kiln_core::id::{QueueId, RunnerId};
 use kiln_core::queue::Policy;
 use kiln_core::run::Conclusion;
-use kiln_store::claims::{self, Asking, Claimed};
-use kiln_store::runs::{Answer, Happened, JobNews, Runs, Word};
-use kiln_store::{Store, Tx};
+use kiln_store::claims::{self, Asking};
+use kiln_store::runs::{Answer, Happened, JobNews, Word};
+use kiln_store::{Store, Traffic, Tx};
 use kiln_testkit::runs::{Site, add_repository, plan};
 use tokio::task::JoinSet;
 
-use crate::gather::Gather;
 use crate::{Bench, percentile, row};
 
 const RUNNERS: u32 = 256;
 /// Organizations, each with so many repositories.
 const ORGS: (usize, usize) = (4, 4);
-/// How many transactions about runs are under way at once.
-const AT_ONCE: usize = 2;
-/// How many calls share a transaction at most.
-const TOGETHER: usize = 128;
 
 /// Ten jobs: one, then eight, then one.
 const GRAPH: &str = "on: push
@@ -40,19 +35,10 @@ jobs:
 /// What the runners share.
 #[derive(Clone)]
 struct Floor {
-    claim: Gather<Asking, Vec<Claimed>>,
-    /// By the run: two transactions about one run would wait for each other.
-    happened: Vec<Gather<Happened, Answer>>,
+    traffic: Traffic,
     queues: Arc<Vec<QueueId>>,
     left: Arc<AtomicU32>,
     whole: bool,
-}
-
-impl Floor {
-    fn happened_to(&self, run: RunId) -> &Gather<Happened, Answer> {
-        let at = usize::try_from(run.0).unwrap_or_default() % self.happened.len();
-        &self.happened[at]
-    }
 }
 
 pub(crate) async fn measure(bench: Bench, what: &str, jobs: u32) -> Result<(), String> {
@@ -60,8 +46,7 @@ pub(crate) async fn measure(bench: Bench, what: &str, jobs: u32) -> Result<(), S
     let site = Site::new(bench.store.clone()).await;
     prepare(&site, if whole { GRAPH } else { WIDE }, jobs / 10).await;
     let floor = Floor {
-        claim: claimer(bench.store.clone()),
-        happened: (0..AT_ONCE).map(|_| listener(site.runs.clone())).collect(),
+        traffic: Traffic::new(&site.runs, Policy::Fair),
         queues: Arc::new(site.queues().await),
         left: Arc::new(AtomicU32::new(jobs / 10 * 10)),
         whole,
@@ -106,23 +91,6 @@ async fn prepare(site: &Site, text: &str, runs: u32) {
     creators.join_all().await;
 }
 
-fn claimer(store: Store) -> Gather<Asking, Vec<Claimed>> {
-    Gather::start(TOGETHER, move |asking| {
-        let store = store.clone();
-        async move {
-            let work = async move |tx: &mut Tx<'_>| claims::claim(tx, Policy::Fair, &asking).await;
-            store.write(work).await.expect("claims are well formed")
-        }
-    })
-}
-
-fn listener(runs: Runs) -> Gather<Happened, Answer> {
-    Gather::start(TOGETHER, move |happened| {
-        let runs = runs.clone();
-        async move { runs.happened(happened).await.expect("it is heard") }
-    })
-}
-
 /// What a server does every second.
 async fn chores(store: Store) {
     loop {
@@ -147,7 +115,8 @@ async fn work(floor: Floor, runner: i64) -> Vec<Duration> {
             want: 1,
             nonce: format!("{runner}-{count}"),
         };
-        let Some(claimed) = floor.claim.ask(asking).await.pop() else {
+        let mut claimed = floor.traffic.claim(asking).await.expect("claims are well formed");
+        let Some(claimed) = claimed.pop() else {
             tokio::time::sleep(Duration::from_millis(2)).await;
             continue;
         };
@@ -156,7 +125,8 @@ async fn work(floor: Floor, runner: i64) -> Vec<Duration> {
             for word in [Word::Started, finished] {
                 let (job, claim) = (claimed.job, Some(claimed.claim));
                 let news = JobNews { job, claim, runner: Some(RunnerId(runner)), word };
-                let answer = floor.happened_to(job.run()).ask(Happened::Job(news)).await;
+                let answer =
+                    floor.traffic.happened(Happened::Job(news)).await.expect("it is heard");
                 assert_eq!(answer, Answer::Accepted, "the job is this runner's");
             }
         }

@@ -4,7 +4,6 @@
 
 mod cycles;
 mod depth;
-mod gather;
 mod raw;
 
 use std::path::PathBuf;
