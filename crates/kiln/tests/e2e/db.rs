@@ -318,3 +318,59 @@ fn an_interrupted_backup_leaves_nothing() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
 }
+
+/// A database with a run whose one job waits in the queue.
+fn with_a_run(options: &Options) {
+    on(options, async |store| {
+        let site = kiln_testkit::runs::Site::new(store.clone()).await;
+        site.run("  a: {runs-on: linux, steps: [{run: x}]}").await;
+    });
+}
+
+/// A healthy database is healthy also while somebody uses it; a place in the queue that is missing is found.
+fn a_check_finds_what_contradicts(options: &Options, name: &str) {
+    let place = Place::new();
+    let check = |args: &[&str]| place.kiln(&[&["db", "check", "--database", name], args].concat());
+    with_a_run(options);
+    on(options, async |_running| {
+        let healthy = check(&[]);
+        let looked =
+            "1 run (1 open), 1 job, 1 place in the queue, 0 leases, 0 concurrency groups\n";
+        assert!(healthy.code(0).out.contains(looked), "{healthy:#?}");
+        assert!(healthy.out.ends_with("nothing is wrong\n"), "{healthy:#?}");
+        assert_eq!(healthy.err, "", "there is no terminal to show progress on");
+    });
+    assert_eq!(check(&["--json"]).code(0).json()["findings"], serde_json::json!([]));
+    on(options, async |store| execute(store, "DELETE FROM queue").await);
+    let harmed = check(&[]);
+    let found = "run 1, attempt 1, job 0: it is queued, and has no place in the queue [queued_job]\n";
+    assert!(harmed.code(1).out.contains(found), "{harmed:#?}");
+    assert!(harmed.out.contains("\n1 contradiction: "), "{harmed:#?}");
+    let harmed = check(&["--json"]).code(1).json();
+    assert_eq!((&harmed["clean"], &harmed["looked_at"]["queued"]), (&false.into(), &0.into()));
+    assert_eq!(harmed["findings"][0]["rule"], "queued_job");
+}
+
+#[test]
+fn a_check_finds_what_contradicts_on_sqlite() {
+    let database = Database::sqlite();
+    let name = database.options.to_string();
+    a_check_finds_what_contradicts(&database.options, &name);
+}
+
+#[test]
+fn a_check_finds_what_contradicts_on_postgres() {
+    let database = postgres();
+    a_check_finds_what_contradicts(&database.options, url(&database));
+}
+
+#[test]
+fn a_check_wants_the_newest_schema() {
+    let place = Place::new();
+    let check = |name: &str| place.kiln(&["db", "check", "--database", name]);
+    assert_trouble(&check("none.db"), &["there is no database `none.db`"]);
+    on(&sqlite(&place, "old.db"), async |store| store.migrate_to(1).await.unwrap());
+    assert_trouble(&check("old.db"), &["`old.db` has schema 1", "run `kiln db migrate` first"]);
+    place.file("empty.db", "");
+    assert_trouble(&check("empty.db"), &["`empty.db` is empty"]);
+}
