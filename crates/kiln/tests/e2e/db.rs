@@ -135,6 +135,10 @@ fn what_is_no_database_is_named() {
         let answer = place.kiln(&["db", command, "--database", "text"]);
         assert_trouble(&answer, &["`text`", "file is not a database", "--database"]);
     }
+    for command in ["status", "check", "migrate"] {
+        let answer = place.kiln(&["db", command, "--database", "."]);
+        assert_trouble(&answer, &["`.` is a folder; name a file in it"]);
+    }
     let answer = place.kiln(&["db", "migrate", "--database", "no/folder/kiln.db"]);
     assert_trouble(&answer, &["there is no folder `no/folder`; make it first"]);
     let answer = place.kiln(&["db", "status", "--database", "mysql://root:secret@host/kiln"]);
@@ -149,7 +153,8 @@ fn a_server_that_does_not_answer_is_named_without_the_password() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let address = format!("postgres://kiln:secret@127.0.0.1:{port}/ci");
     let answer = place.kiln(&["db", "status", "--database", &address]);
-    assert_trouble(&answer, &[&format!("`postgres://kiln@127.0.0.1:{port}/ci`"), "refused"]);
+    let shown = format!("`postgres://kiln@127.0.0.1:{port}/ci`");
+    assert_trouble(&answer, &[&shown, "refused", "is PostgreSQL running there"]);
     assert!(!answer.err.contains("secret"), "{answer:#?}");
     let database = postgres();
     let missing = format!("{}_missing", url(&database));
@@ -219,7 +224,8 @@ fn backups_do_not_overwrite_and_restores_take_nothing_else() {
     place.file("taken", "precious");
     assert_trouble(&backup(&["taken"]), &["`taken` exists already; `--force` replaces it"]);
     backup(&["taken", "--force"]).code(0);
-    assert_trouble(&backup(&["no/such/file"]), &["cannot make", "no/such"]);
+    assert_trouble(&backup(&["no/such/file"]), &["there is no folder `no/such`; make it first"]);
+    assert_trouble(&backup(&[".", "--force"]), &["`.`: it is a folder; name a file in it"]);
     place.file("text", "no backup");
     let answer = place.kiln(&["db", "restore", "text", "--database", "new.db"]);
     assert_trouble(&answer, &["`text` is not a Kiln database"]);
@@ -343,7 +349,8 @@ fn a_check_finds_what_contradicts(options: &Options, name: &str) {
     assert_eq!(check(&["--json"]).code(0).json()["findings"], serde_json::json!([]));
     on(options, async |store| execute(store, "DELETE FROM queue").await);
     let harmed = check(&[]);
-    let found = "run 1, attempt 1, job 0: it is queued, and has no place in the queue [queued_job]\n";
+    let found =
+        "run 1, attempt 1, job 0: it is queued, and has no place in the queue [queued_job]\n";
     assert!(harmed.code(1).out.contains(found), "{harmed:#?}");
     assert!(harmed.out.contains("\n1 contradiction: "), "{harmed:#?}");
     let harmed = check(&["--json"]).code(1).json();

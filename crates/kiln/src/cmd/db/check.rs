@@ -18,7 +18,9 @@ pub(super) async fn run(place: &Place, json: bool, console: &mut Console) -> Res
     must_be_newest(place, &place.explain(store.describe().await)?)?;
     let mut shown = Shown::on(console);
     let report = inspect_with(&store, &mut |report| {
-        shown.move_to(&format!("looking: {}", seen(report)));
+        // Short: a line that wraps cannot be painted over.
+        let (runs, jobs) = (count(report.runs, "run"), count(report.jobs, "job"));
+        shown.move_to(&format!("looked at {runs}, {jobs}"));
     })
     .await;
     shown.end();
