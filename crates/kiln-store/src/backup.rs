@@ -55,16 +55,17 @@ impl Backup {
     /// is not changed.
     pub async fn open(file: &Path) -> Result<Self, StoreError> {
         File::open(file).map_err(|error| failed("read", file, &error))?;
-        let no_kiln = || {
+        let no_kiln = |why: &str| {
             let file = file.display();
-            let message =
-                format!("`{file}` is not a Kiln database; expected a file of `kiln db backup`");
+            let message = format!(
+                "`{file}` is not a Kiln database{why}; expected a file of `kiln db backup`"
+            );
             StoreError::from(Refusal::Invalid(message))
         };
-        let store = Store::open_read_only(file).map_err(|_| no_kiln())?;
-        match store.describe().await {
-            Ok(description) if description.version > 0 => {}
-            _ => return Err(no_kiln()),
+        let because = |error: StoreError| no_kiln(&format!(" ({error})"));
+        let store = Store::open_read_only(file).map_err(because)?;
+        if store.describe().await.map_err(because)?.version == 0 {
+            return Err(no_kiln(""));
         }
         let status = store.status().await?;
         is_sound(file.to_owned()).await?;
@@ -91,10 +92,22 @@ impl Backup {
 }
 
 fn may_be_written(file: &Path, force: bool) -> Result<(), StoreError> {
+    let (folder, shown) = (folder_of(file), file.display());
+    if !folder.is_dir() {
+        let message = format!(
+            "cannot write `{shown}`: there is no folder `{}`; make it first",
+            folder.display()
+        );
+        return Err(Refusal::Invalid(message).into());
+    }
+    if file.is_dir() {
+        let message = format!("cannot write `{shown}`: it is a folder; name a file in it");
+        return Err(Refusal::Invalid(message).into());
+    }
     if force || !file.exists() {
         return Ok(());
     }
-    let message = format!("`{}` exists already; `--force` replaces it", file.display());
+    let message = format!("`{shown}` exists already; `--force` replaces it");
     Err(Refusal::Conflict(message).into())
 }
 
@@ -155,8 +168,9 @@ fn folder_of(file: &Path) -> PathBuf {
     }
 }
 
+/// It is the file that was named which failed, and not the database.
 fn failed(what: &str, file: &Path, error: &std::io::Error) -> StoreError {
-    StoreError::Database(format!("cannot {what} `{}`: {error}", file.display()))
+    Refusal::Invalid(format!("cannot {what} `{}`: {error}", file.display())).into()
 }
 
 /// How many folders of earlier, killed processes with the same id may lie around.

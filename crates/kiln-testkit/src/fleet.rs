@@ -98,7 +98,6 @@ impl Fleet {
     }
 
     /// Applies one event; what it asks of others waits in the outbox.
-    #[expect(clippy::needless_pass_by_value, reason = "an event happens once")]
     pub fn tell(&mut self, run: u64, event: Event) -> Result<(), Rejected> {
         let attempt = self.runs[&run].run.attempt;
         let hood = self.runs.get_mut(&run).expect("only runs that exist hear of events");

@@ -153,12 +153,21 @@ const START: Place = Place::Runs(i64::MIN);
 
 /// Reads the whole database in pieces, beside whatever else happens in it.
 pub async fn inspect(store: &Store) -> Result<Report, StoreError> {
+    inspect_with(store, &mut |_| {}).await
+}
+
+/// The same, and shows after each piece what it has seen so far.
+pub async fn inspect_with(
+    store: &Store,
+    progress: &mut dyn FnMut(&Report),
+) -> Result<Report, StoreError> {
     let mut report = Report::default();
     let mut next = Some(START);
     while let Some(place) = next {
         let work = async move |tx: &mut Tx<'_>| piece(tx, place.clone()).await;
         let (part, after) = store.read(work).await?;
         report.add(part);
+        progress(&report);
         next = after;
     }
     Ok(report)

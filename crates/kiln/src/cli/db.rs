@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-/// Look after the database: upgrade, back up, restore, move
+/// Look after the database: upgrade, check, back up, restore, move
 ///
 /// A server keeps everything in one database: a SQLite file, or PostgreSQL.
 #[derive(Debug, Args)]
@@ -13,6 +13,7 @@ use clap::{Args, Subcommand};
     after_long_help = "\
 Examples:
   kiln db status                                   which schema, how large, how many rows
+  kiln db check                                    whether its rows agree with each other
   kiln db backup kiln-monday.backup                safe while Kiln runs
   kiln db restore kiln-monday.backup --database new.db
   kiln db move --to postgres://kiln@db.example/kiln"
@@ -40,6 +41,19 @@ pub(crate) enum DbCommand {
     ///
     /// A server does the same when it starts. A step that fails leaves nothing behind.
     Migrate {
+        #[command(flatten)]
+        database: DatabaseArg,
+
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Look whether the rows agree with each other; safe while Kiln runs
+    ///
+    /// Reads all runs, jobs, places in the queue, leases and concurrency groups, and lists where one
+    /// contradicts another. Nothing is changed. Exit codes: 0 nothing was found; 1 something was; 2 it
+    /// could not be looked at.
+    Check {
         #[command(flatten)]
         database: DatabaseArg,
 

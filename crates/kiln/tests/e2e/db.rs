@@ -135,6 +135,10 @@ fn what_is_no_database_is_named() {
         let answer = place.kiln(&["db", command, "--database", "text"]);
         assert_trouble(&answer, &["`text`", "file is not a database", "--database"]);
     }
+    for command in ["status", "check", "migrate"] {
+        let answer = place.kiln(&["db", command, "--database", "."]);
+        assert_trouble(&answer, &["`.` is a folder; name a file in it"]);
+    }
     let answer = place.kiln(&["db", "migrate", "--database", "no/folder/kiln.db"]);
     assert_trouble(&answer, &["there is no folder `no/folder`; make it first"]);
     let answer = place.kiln(&["db", "status", "--database", "mysql://root:secret@host/kiln"]);
@@ -149,7 +153,8 @@ fn a_server_that_does_not_answer_is_named_without_the_password() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let address = format!("postgres://kiln:secret@127.0.0.1:{port}/ci");
     let answer = place.kiln(&["db", "status", "--database", &address]);
-    assert_trouble(&answer, &[&format!("`postgres://kiln@127.0.0.1:{port}/ci`"), "refused"]);
+    let shown = format!("`postgres://kiln@127.0.0.1:{port}/ci`");
+    assert_trouble(&answer, &[&shown, "refused", "is PostgreSQL running there"]);
     assert!(!answer.err.contains("secret"), "{answer:#?}");
     let database = postgres();
     let missing = format!("{}_missing", url(&database));
@@ -219,7 +224,8 @@ fn backups_do_not_overwrite_and_restores_take_nothing_else() {
     place.file("taken", "precious");
     assert_trouble(&backup(&["taken"]), &["`taken` exists already; `--force` replaces it"]);
     backup(&["taken", "--force"]).code(0);
-    assert_trouble(&backup(&["no/such/file"]), &["cannot make", "no/such"]);
+    assert_trouble(&backup(&["no/such/file"]), &["there is no folder `no/such`; make it first"]);
+    assert_trouble(&backup(&[".", "--force"]), &["`.`: it is a folder; name a file in it"]);
     place.file("text", "no backup");
     let answer = place.kiln(&["db", "restore", "text", "--database", "new.db"]);
     assert_trouble(&answer, &["`text` is not a Kiln database"]);
@@ -317,4 +323,61 @@ fn an_interrupted_backup_leaves_nothing() {
     rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
+}
+
+/// A database with a run whose one job waits in the queue.
+fn with_a_run(options: &Options) {
+    on(options, async |store| {
+        let site = kiln_testkit::runs::Site::new(store.clone()).await;
+        site.run("  a: {runs-on: linux, steps: [{run: x}]}").await;
+    });
+}
+
+/// A healthy database is healthy also while somebody uses it; a place in the queue that is missing is found.
+fn a_check_finds_what_contradicts(options: &Options, name: &str) {
+    let place = Place::new();
+    let check = |args: &[&str]| place.kiln(&[&["db", "check", "--database", name], args].concat());
+    with_a_run(options);
+    on(options, async |_running| {
+        let healthy = check(&[]);
+        let looked =
+            "1 run (1 open), 1 job, 1 place in the queue, 0 leases, 0 concurrency groups\n";
+        assert!(healthy.code(0).out.contains(looked), "{healthy:#?}");
+        assert!(healthy.out.ends_with("nothing is wrong\n"), "{healthy:#?}");
+        assert_eq!(healthy.err, "", "there is no terminal to show progress on");
+    });
+    assert_eq!(check(&["--json"]).code(0).json()["findings"], serde_json::json!([]));
+    on(options, async |store| execute(store, "DELETE FROM queue").await);
+    let harmed = check(&[]);
+    let found =
+        "run 1, attempt 1, job 0: it is queued, and has no place in the queue [queued_job]\n";
+    assert!(harmed.code(1).out.contains(found), "{harmed:#?}");
+    assert!(harmed.out.contains("\n1 contradiction: "), "{harmed:#?}");
+    let harmed = check(&["--json"]).code(1).json();
+    assert_eq!((&harmed["clean"], &harmed["looked_at"]["queued"]), (&false.into(), &0.into()));
+    assert_eq!(harmed["findings"][0]["rule"], "queued_job");
+}
+
+#[test]
+fn a_check_finds_what_contradicts_on_sqlite() {
+    let database = Database::sqlite();
+    let name = database.options.to_string();
+    a_check_finds_what_contradicts(&database.options, &name);
+}
+
+#[test]
+fn a_check_finds_what_contradicts_on_postgres() {
+    let database = postgres();
+    a_check_finds_what_contradicts(&database.options, url(&database));
+}
+
+#[test]
+fn a_check_wants_the_newest_schema() {
+    let place = Place::new();
+    let check = |name: &str| place.kiln(&["db", "check", "--database", name]);
+    assert_trouble(&check("none.db"), &["there is no database `none.db`"]);
+    on(&sqlite(&place, "old.db"), async |store| store.migrate_to(1).await.unwrap());
+    assert_trouble(&check("old.db"), &["`old.db` has schema 1", "run `kiln db migrate` first"]);
+    place.file("empty.db", "");
+    assert_trouble(&check("empty.db"), &["`empty.db` is empty"]);
 }

@@ -1,5 +1,6 @@
 //! `kiln db`: looks after the database. No other command opens one.
 
+mod check;
 mod place;
 mod progress;
 mod status;
@@ -55,6 +56,9 @@ async fn command(command: &DbCommand, console: &mut Console) -> Result<Outcome> 
         }
         DbCommand::Migrate { database, json } => {
             migrate(&Place::of(database)?, *json, console).await
+        }
+        DbCommand::Check { database, json } => {
+            check::run(&Place::of(database)?, *json, console).await
         }
         DbCommand::Backup { file, database, force, json } => {
             write_backup(&Place::of(database)?, file, *force, *json, console).await

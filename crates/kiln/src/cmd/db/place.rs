@@ -36,6 +36,7 @@ impl Place {
 
     /// Opens what must be there, to look at it. A file is not changed by that.
     pub(super) fn look(&self) -> Result<Store> {
+        self.must_be_no_folder()?;
         match &self.0 {
             Options::Sqlite { path } if !path.exists() => {
                 bail!("there is no database `{self}`; `kiln db migrate` makes one")
@@ -47,6 +48,7 @@ impl Place {
 
     /// Opens it to write, and makes the file if there is none.
     pub(super) fn open(&self) -> Result<Store> {
+        self.must_be_no_folder()?;
         if let Options::Sqlite { path } = &self.0
             && let Some(folder) = path.parent().filter(|folder| *folder != Path::new(""))
             && !folder.exists()
@@ -63,25 +65,51 @@ impl Place {
         self.explain(Store::open(&self.0))
     }
 
+    /// SQLite's own words for this would be "disk I/O error".
+    fn must_be_no_folder(&self) -> Result<()> {
+        match &self.0 {
+            Options::Sqlite { path } if path.is_dir() => {
+                bail!("`{self}` is a folder; name a file in it, such as `kiln.db`")
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Says which database it was, and what to do if that is known.
     pub(super) fn explain<T>(&self, answer: Result<T, StoreError>) -> Result<T> {
         answer.map_err(|error| {
             let text = error.to_string();
-            let remedy = match &self.0 {
-                Options::Postgres { .. } if is_missing(&text) => "; make it with `createdb`",
-                Options::Sqlite { .. } if text.contains("file is not a database") => {
-                    "; `--database` must name a SQLite file"
-                }
-                _ => "",
+            let remedies = match &self.0 {
+                Options::Postgres { .. } => POSTGRES,
+                Options::Sqlite { .. } => SQLITE,
             };
-            anyhow::anyhow!("database `{self}`: {text}{remedy}")
+            let fits = |(parts, _): &&Remedy| parts.iter().all(|part| text.contains(part));
+            match remedies.iter().find(fits) {
+                Some((_, remedy)) => anyhow::anyhow!("database `{self}`: {text}; {remedy}"),
+                None => anyhow::anyhow!("database `{self}`: {text}"),
+            }
         })
     }
 }
 
-fn is_missing(text: &str) -> bool {
-    text.contains("database \"") && text.contains("does not exist")
-}
+/// Words that a database uses, and what to do then.
+type Remedy = (&'static [&'static str], &'static str);
+
+const POSTGRES: &[Remedy] = &[
+    (&["database \"", "does not exist"], "make it with `createdb`"),
+    (&["role \"", "does not exist"], "make it with `createuser`, or name another in the address"),
+    (&["error connecting to server"], "is PostgreSQL running there, and the address right?"),
+    (&["password"], "the address must hold it: `postgres://NAME:PASSWORD@HOST/DATABASE`"),
+    (&["permission denied"], "Kiln needs a role that owns the database"),
+    (&["host and hostaddr are missing"], "expected `postgres://NAME@HOST/DATABASE`"),
+];
+
+const SQLITE: &[Remedy] = &[
+    (&["disk image is malformed"], "the file is damaged: restore a backup into a new one"),
+    (&["file is not a database"], "`--database` must name a SQLite file"),
+    (&["unable to open database file"], "you need permission to read and write it"),
+    (&["readonly database"], "you need permission to write the file, and files beside it"),
+];
 
 impl std::fmt::Display for Place {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -1,4 +1,5 @@
-//! How far a copy is: one moving line on a terminal, else a line for each table.
+//! How far something is that may take long: one moving line on a terminal, and for a copy elsewhere a
+//! line for each table.
 
 use std::io::{IsTerminal as _, stderr};
 
@@ -19,10 +20,16 @@ impl<'c> Shown<'c> {
 
     pub(super) fn show(&mut self, progress: Progress<'_>) {
         let text = line(progress);
+        if !self.moving && progress.done == progress.total && progress.total > 0 {
+            self.console.eprint(&format!("{text}\n"));
+        }
+        self.move_to(&text);
+    }
+
+    /// Shows this in the moving line, if there is one.
+    pub(super) fn move_to(&mut self, text: &str) {
         if self.moving {
             self.console.eprint(&format!("\r{text}\x1b[K"));
-        } else if progress.done == progress.total && progress.total > 0 {
-            self.console.eprint(&format!("{text}\n"));
         }
     }
 
