@@ -420,6 +420,8 @@ CREATE TABLE lanes (
     class TEXT NOT NULL,
     floor {int} NOT NULL,
     active {int} NOT NULL,
+    -- Since when no live runner could take its jobs.
+    unserved_since {int},
     UNIQUE (queue_id, priority, org_id, repo_id, class)
 ) {strict};
 CREATE INDEX lanes_active ON lanes (queue_id) WHERE active = 1;

@@ -31,6 +31,17 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// The database is away, or nobody knows what it did: trying parts of the work alone would not help.
+    pub fn concerns_all(&self) -> bool {
+        matches!(self, Self::Transient(_) | Self::InDoubt(_) | Self::Closed)
+    }
+
+    /// What a panic said.
+    pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> Self {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        Self::Panicked(text.or_else(|| panic.downcast_ref().cloned()).unwrap_or_default())
+    }
+
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Transient(_))
     }

@@ -79,7 +79,7 @@ async fn answer<Q: Clone + Send + Sync, A: Send>(batch: Vec<(Q, Reply<A>)>, work
                 let _ = reply.send(Ok(answer));
             }
         }
-        Err(error) if questions.len() == 1 || concerns_all(&error) => {
+        Err(error) if questions.len() == 1 || error.concerns_all() => {
             for reply in replies {
                 let _ = reply.send(Err(error.clone()));
             }
@@ -92,11 +92,6 @@ async fn answer<Q: Clone + Send + Sync, A: Send>(batch: Vec<(Q, Reply<A>)>, work
             }
         }
     }
-}
-
-/// The database is away, or nobody knows what it did: asking one by one would not help.
-fn concerns_all(error: &StoreError) -> bool {
-    matches!(error, StoreError::Transient(_) | StoreError::InDoubt(_) | StoreError::Closed)
 }
 
 #[cfg(test)]

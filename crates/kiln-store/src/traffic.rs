@@ -1,5 +1,7 @@
 //! What many runners say at once, in few transactions.
 
+use std::time::Duration;
+
 use kiln_core::queue::Policy;
 
 use crate::claims::{self, Asking, Beat, Claimed, Pulse};
@@ -11,6 +13,11 @@ const MOST: usize = 256;
 /// How many ways there are for news. Those of one run take the same, or they would wait for each other
 /// in the database. Claims go one after the other: two at a time would only pass over each other's jobs.
 const WAYS: usize = 2;
+
+/// How often those who got nothing look again for jobs that another server had in its hands, and after
+/// how long.
+const LOOKS: u32 = 4;
+const MOMENT: Duration = Duration::from_millis(10);
 
 /// The busy ways into the store. Clones share them.
 #[derive(Debug, Clone)]
@@ -66,6 +73,21 @@ async fn claim(
     policy: Policy,
     asking: Vec<Asking>,
 ) -> Result<Vec<Vec<Claimed>>, StoreError> {
-    let work = async move |tx: &mut Tx<'_>| claims::claim(tx, policy, &asking).await;
-    store.write(work).await
+    let mut answers = vec![Vec::new(); asking.len()];
+    for again in 0..=LOOKS {
+        if again > 0 {
+            tokio::time::sleep(MOMENT).await;
+        }
+        let open: Vec<usize> = (0..asking.len()).filter(|at| answers[*at].is_empty()).collect();
+        let questions: Vec<Asking> = open.iter().map(|at| asking[*at].clone()).collect();
+        let work = async move |tx: &mut Tx<'_>| claims::claim(tx, policy, &questions).await;
+        let given = store.write(work).await?;
+        for (at, jobs) in open.into_iter().zip(given.jobs) {
+            answers[at] = jobs;
+        }
+        if !given.passed_over {
+            break;
+        }
+    }
+    Ok(answers)
 }

@@ -153,7 +153,8 @@ impl Site {
     }
 
     pub async fn claim_all(&self, asking: Vec<Asking>) -> Vec<Vec<Claimed>> {
-        let work = async move |tx: &mut Tx<'_>| claims::claim(tx, Policy::Fair, &asking).await;
+        let work =
+            async move |tx: &mut Tx<'_>| Ok(claims::claim(tx, Policy::Fair, &asking).await?.jobs);
         self.store().write(work).await.expect("claims are well formed")
     }
 

@@ -93,6 +93,30 @@ pub(super) async fn heads(
     rows.iter().map(head).collect()
 }
 
+/// Whether any of these lanes has more jobs, from its floor on, than were seen in it: others hold them at
+/// this moment. On SQLite there are no others.
+pub(super) async fn hold_more(
+    tx: &mut Tx<'_>,
+    seen: &[(LaneId, i64, i64)],
+) -> Result<bool, StoreError> {
+    if !tx.is_postgres() || seen.is_empty() {
+        return Ok(false);
+    }
+    let sql =
+        "SELECT 1 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u (lane_id, floor, seen)
+         CROSS JOIN LATERAL (
+             SELECT count(*) AS count FROM (
+                 SELECT 1 FROM queue AS q WHERE q.lane_id = u.lane_id AND q.key >= u.floor
+                 LIMIT u.seen + 1
+             ) AS jobs
+         ) AS there
+         WHERE there.count > u.seen LIMIT 1";
+    let lanes = seen.iter().map(|(lane, ..)| lane.0).collect();
+    let floors = seen.iter().map(|(_, floor, _)| *floor).collect();
+    let counts = seen.iter().map(|(.., count)| *count).collect();
+    Ok(tx.row(sql, &[lanes, floors, counts]).await?.is_some())
+}
+
 /// Takes these jobs out of the queue.
 pub(super) fn remove(tx: &mut Tx<'_>, places: &[(LaneId, i64, JobId)]) -> Result<(), StoreError> {
     let sql = Sql::of(

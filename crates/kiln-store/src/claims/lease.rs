@@ -151,6 +151,15 @@ async fn reserve(tx: &mut Tx<'_>, org: OrgId, count: i64) -> Result<i64, StoreEr
     Ok(room)
 }
 
+/// Room that was reserved for places in the queue without a job.
+pub(super) async fn give_room_back(tx: &mut Tx<'_>, orgs: Vec<OrgId>) -> Result<(), StoreError> {
+    for org in orgs {
+        let sql = "UPDATE org_loads SET running = running - 1 WHERE org_id = $1";
+        tx.execute(sql, &[org.0.into()]).await?;
+    }
+    Ok(())
+}
+
 pub(super) fn make(
     tx: &mut Tx<'_>,
     asking: &[Asking],
@@ -201,7 +210,7 @@ pub(super) async fn heartbeat(tx: &mut Tx<'_>, beats: &[Beat]) -> Result<Vec<Pul
     let answer = |beat: &Beat| {
         let held = beat.held.iter().map(|(job, claim)| (*job, *claim, beat.runner));
         held.map(|key| match commands.get(&key) {
-            Some(command) => Held::Renewed { until, command: *command },
+            Some((until, command)) => Held::Renewed { until: *until, command: *command },
             None => Held::Gone,
         })
         .collect()
@@ -211,20 +220,21 @@ pub(super) async fn heartbeat(tx: &mut Tx<'_>, beats: &[Beat]) -> Result<Vec<Pul
 
 type Holding = (JobId, u32, RunnerId);
 
-/// The leases that there are, with what their runners are told.
+/// The leases that there are, until when, and what their runners are told.
 async fn commands(
     tx: &mut Tx<'_>,
     held: &[Vec<Value>],
-) -> Result<HashMap<Holding, Option<Command>>, StoreError> {
+) -> Result<HashMap<Holding, (Timestamp, Option<Command>)>, StoreError> {
     let sql = Sql::of(
-        "SELECT job_id, claim, runner_id, command FROM leases WHERE job_id = $1",
-        "SELECT job_id, claim, runner_id, command FROM leases WHERE job_id = ANY($1)",
+        "SELECT job_id, claim, runner_id, command, expires_at FROM leases WHERE job_id = $1",
+        "SELECT job_id, claim, runner_id, command, expires_at FROM leases WHERE job_id = ANY($1)",
     );
     let keys: Vec<Vec<Value>> = held.iter().map(|row| row[..1].to_vec()).collect();
     let lease = |row: &crate::Row| {
         let command: Option<String> = row.get(3)?;
         let key = (JobId(row.get(0)?), row.get(1)?, RunnerId(row.get(2)?));
-        Ok((key, command.and_then(|word| Command::parse(&word))))
+        let until = Timestamp(row.get::<i64>(4)?.unsigned_abs());
+        Ok((key, (until, command.and_then(|word| Command::parse(&word)))))
     };
     tx.rows_all(sql, &keys).await?.iter().map(lease).collect()
 }

@@ -56,12 +56,22 @@ pub struct Claimed {
     pub expires: Timestamp,
 }
 
-/// Gives jobs to runners, as fairly as `policy` says. The answers are in the order of the questions.
+/// What runners get.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Given {
+    /// In the order of the questions.
+    pub jobs: Vec<Vec<Claimed>>,
+    /// There are jobs for those that got too few, but another server was looking at them. It is worth
+    /// asking again in a moment.
+    pub passed_over: bool,
+}
+
+/// Gives jobs to runners, as fairly as `policy` says.
 pub async fn claim(
     tx: &mut Tx<'_>,
     policy: Policy,
     asking: &[Asking],
-) -> Result<Vec<Vec<Claimed>>, StoreError> {
+) -> Result<Given, StoreError> {
     take::claim(tx, policy, asking).await
 }
 

@@ -79,11 +79,14 @@ async fn add_deltas(tx: &mut Tx<'_>, shares: &mut Shares) -> Result<(), StoreErr
     for row in tx.rows(sql, &[since.into()]).await? {
         let seconds: f64 = row.get(2)?;
         if let Some(org) = shares.orgs.get_mut(&OrgId(row.get(0)?)) {
-            org.consumed = (org.consumed + seconds).max(0.0);
+            org.consumed += seconds;
         }
         if let Some(repo) = shares.repos.get_mut(&RepoId(row.get(1)?)) {
-            repo.consumed = (repo.consumed + seconds).max(0.0);
+            repo.consumed += seconds;
         }
     }
+    // What was charged in advance and is given back can come before the charge itself is added up.
+    shares.orgs.values_mut().for_each(|org| org.consumed = org.consumed.max(0.0));
+    shares.repos.values_mut().for_each(|repo| repo.consumed = repo.consumed.max(0.0));
     Ok(())
 }

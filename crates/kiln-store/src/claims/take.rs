@@ -1,6 +1,6 @@
 //! The claim itself.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use kiln_core::id::{JobId, LaneId, OrgId, QueueId, RepoId, RunId};
 use kiln_core::queue::{Asker, Batch, Head, Lane, Next, Pick, Picker, Policy};
@@ -8,7 +8,7 @@ use kiln_core::run;
 
 use super::lanes::{self, Open, Place};
 use super::shares::shares;
-use super::{Asking, Claimed, LEASE, lease};
+use super::{Asking, Claimed, Given, LEASE, lease};
 use crate::events::{self, EventKind};
 use crate::runs::{JobRow, Used, charge, job_rows, write_jobs};
 use crate::sql::Value;
@@ -21,20 +21,20 @@ pub(super) async fn claim(
     tx: &mut Tx<'_>,
     policy: Policy,
     asking: &[Asking],
-) -> Result<Vec<Vec<Claimed>>, StoreError> {
+) -> Result<Given, StoreError> {
     let mut answers = lease::answered_before(tx, asking).await?;
     let first = first_of_their_kind(asking);
     let is_new = |at: usize| answers[at].is_empty() && first[at] == at;
     let wants: Vec<u32> =
         asking.iter().enumerate().map(|(at, one)| if is_new(at) { one.want } else { 0 }).collect();
-    give(tx, policy, asking, &wants, &mut answers).await?;
+    let passed_over = give(tx, policy, asking, &wants, &mut answers).await?;
     for (at, first) in first.into_iter().enumerate() {
         if first != at {
             let (earlier, later) = answers.split_at_mut(at);
             later[0].clone_from(&earlier[first]);
         }
     }
-    Ok(answers)
+    Ok(Given { jobs: answers, passed_over })
 }
 
 /// For each question where it stands first: a runner that did not wait for its answer asks again.
@@ -44,20 +44,20 @@ fn first_of_their_kind(asking: &[Asking]) -> Vec<usize> {
     questions.map(|(at, one)| *first.entry((one.runner, &one.nonce)).or_insert(at)).collect()
 }
 
-/// Chooses for those who want something, and keeps the choice.
+/// Chooses for those who want something, and keeps the choice. Says whether jobs were passed over.
 async fn give(
     tx: &mut Tx<'_>,
     policy: Policy,
     asking: &[Asking],
     wants: &[u32],
     answers: &mut [Vec<Claimed>],
-) -> Result<(), StoreError> {
+) -> Result<bool, StoreError> {
     let wanting = asking.iter().zip(wants).filter(|(_, want)| **want > 0);
     let queues: BTreeSet<QueueId> =
         wanting.flat_map(|(asking, _)| asking.queues.iter().copied()).collect();
     let open = lanes::open_lanes(tx, &queues).await?;
     if open.is_empty() {
-        return Ok(());
+        return Ok(false);
     }
     let repos = open.iter().map(|open| (open.lane.org, open.lane.repo)).collect();
     let shares = shares(tx, &repos).await?;
@@ -76,10 +76,11 @@ async fn give(
         repos: shares.repos,
         askers: asking.iter().zip(wants).map(asker).collect(),
     };
-    let picks = choose(tx, Picker::new(batch), &open).await?;
+    let (picks, passed_over) = choose(tx, Picker::new(batch), &open).await?;
     let lanes: HashMap<LaneId, Lane> = open.iter().map(|open| (open.lane.id, open.lane)).collect();
     let picks = lease::within_limits(tx, picks, &lanes, &limited).await?;
-    take(tx, asking, &picks, &lanes, &limited, answers).await
+    take(tx, asking, &picks, &lanes, &limited, answers).await?;
+    Ok(passed_over)
 }
 
 /// Asks the picker until it is done, and brings the heads of lanes that it wants.
@@ -87,16 +88,23 @@ async fn choose(
     tx: &mut Tx<'_>,
     mut picker: Picker<Place>,
     open: &[Open],
-) -> Result<Vec<Chosen>, StoreError> {
+) -> Result<(Vec<Chosen>, bool), StoreError> {
     let floors: HashMap<LaneId, i64> = open.iter().map(|open| (open.lane.id, open.floor)).collect();
     let mut picks = Vec::new();
+    // How many jobs were found in the lanes that were looked at.
+    let mut seen: BTreeMap<LaneId, i64> = BTreeMap::new();
     loop {
         let wanted = match picker.next() {
             Next::Pick(pick) => {
                 picks.push(pick);
                 continue;
             }
-            Next::Done => return Ok(picks),
+            Next::Done if picker.wanted() == 0 => return Ok((picks, false)),
+            Next::Done => {
+                let seen: Vec<_> =
+                    seen.iter().map(|(lane, count)| (*lane, floors[lane], *count)).collect();
+                return Ok((picks, lanes::hold_more(tx, &seen).await?));
+            }
             Next::Fetch(wanted) => wanted,
         };
         let behind = |lane: &LaneId| match picker.last(*lane) {
@@ -111,6 +119,7 @@ async fn choose(
         }
         for lane in wanted {
             let heads = found.remove(&lane).unwrap_or_default();
+            *seen.entry(lane).or_default() += i64::try_from(heads.len()).unwrap_or(i64::MAX);
             let exhausted = heads.len() < piece;
             picker.heads(lane, heads, exhausted);
         }
@@ -158,6 +167,13 @@ async fn take(
         };
         changed.push(row);
         taken.push((pick, claimed));
+    }
+    if taken.len() < picks.len() {
+        let kept: HashSet<JobId> =
+            taken.iter().map(|(_, claimed): &(_, Claimed)| claimed.job).collect();
+        let left = picks.iter().filter(|pick| !kept.contains(&pick.head.job));
+        let orgs = left.map(|pick| lanes[&pick.lane].org).filter(|org| limited.contains(org));
+        lease::give_room_back(tx, orgs.collect()).await?;
     }
     write_jobs(tx, &changed)?;
     lease::make(tx, asking, &taken, limited)?;

@@ -128,7 +128,7 @@ impl EventKind {
             Self::JobQueued => return ("job_queued".into(), None),
             Self::JobStarted => return ("job_started".into(), None),
             Self::JobClaimed { runner, claim } => {
-                let payload = format!(r#"{{"claim":{claim},"runner":{runner}}}"#);
+                let payload = format!(r#"{{"runner":{runner},"claim":{claim}}}"#);
                 return ("job_claimed".into(), Some(payload));
             }
             Self::JobDone { conclusion, note: None } => {

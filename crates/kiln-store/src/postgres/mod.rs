@@ -4,10 +4,12 @@ mod listener;
 mod pipe;
 mod session;
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use futures_util::FutureExt as _;
 use tokio_postgres::{Config, NoTls};
 
 use crate::signal::{Hub, Origin, Signals};
@@ -134,7 +136,8 @@ impl Postgres {
         let mut session = Session::new(self.pool.get().await?);
         let now = session.begin(mode.begin()).await?;
         let mut tx = Tx::postgres(Pipe::new(&session), now);
-        let answer = work(&mut tx).await;
+        let answer = AssertUnwindSafe(work(&mut tx)).catch_unwind().await;
+        let answer = answer.unwrap_or_else(|panic| Err(StoreError::panicked(panic.as_ref())));
         let (signals, later) = tx.into_parts();
         match answer {
             Ok(answer) => {

@@ -188,7 +188,9 @@ async fn find_leases(
     let keys: Vec<_> = jobs.map(|job| vec![job.0.into()]).collect();
     let sql = Sql::of(
         "SELECT job_id, claim, acknowledged, expires_at FROM leases WHERE job_id = $1",
-        "SELECT job_id, claim, acknowledged, expires_at FROM leases WHERE job_id = ANY($1)",
+        // Held, so that no heartbeat renews one that is about to end; heartbeats pass it over.
+        "SELECT job_id, claim, acknowledged, expires_at FROM leases WHERE job_id = ANY($1)
+         ORDER BY job_id FOR UPDATE",
     );
     let now = millis(tx.now());
     let lease = |row: &crate::Row| {
@@ -235,6 +237,8 @@ fn event_of(
             return Ok(None);
         }
         if !lease.acknowledged && matches!(leg.state, LegState::Claimed { .. }) {
+            let reason = "the claim was never acknowledged".to_owned();
+            open.reasons.insert(found.leg, reason);
             word = &Word::Returned;
         }
     }
@@ -254,17 +258,28 @@ fn told(open: &mut Open, leg: LegNo, attempt: u32, word: &Word) -> Event {
         Word::Started => Event::Started { leg, attempt },
         Word::Uploading => Event::Uploading { leg, attempt },
         Word::Finished { conclusion, outputs } => {
-            Event::Finished { leg, attempt, conclusion, outputs }
+            let outputs = outputs.into_iter().map(|(name, value)| (clean(name), clean(value)));
+            Event::Finished { leg, attempt, conclusion, outputs: outputs.collect() }
         }
         Word::Lost { reason } | Word::Expired { reason } => {
+            let reason = clean(reason);
             open.reasons.insert(leg, reason.clone());
             Event::Lost { leg, attempt, reason }
         }
-        Word::Returned => Event::Returned { leg, attempt },
+        Word::Returned => {
+            let reason = "the runner gave it back".to_owned();
+            open.reasons.entry(leg).or_insert(reason);
+            Event::Returned { leg, attempt }
+        }
         Word::Wake => Event::Wake { leg },
-        Word::Cancel { reason } => Event::CancelLeg { leg, reason },
+        Word::Cancel { reason } => Event::CancelLeg { leg, reason: clean(reason) },
         Word::Unsupported { reason } => Event::Unsupported { leg, reason },
     }
+}
+
+/// PostgreSQL keeps no text with the character 0, and nobody means it.
+fn clean(text: String) -> String {
+    if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }
 }
 
 /// Events under way, those of one run after the other, those of different runs side by side.

@@ -158,6 +158,14 @@ async fn queues(
         .filter(|(hash, _)| !found.contains_key(*hash))
         .map(|(hash, text)| vec![hash[..].into(), (*text).into(), millis(tx.now()).into()])
         .collect();
+    // Once an hour is enough to tell which ones nobody uses any more.
+    let used = Sql::of(
+        "UPDATE queues SET used_at = $2 WHERE id = $1 AND used_at < $2 - 3600000",
+        "UPDATE queues AS q SET used_at = u.at FROM unnest($1::bigint[], $2::bigint[]) AS u (id, at)
+         WHERE q.id = u.id AND q.used_at < u.at - 3600000",
+    );
+    let now = millis(tx.now());
+    tx.write_all(used, found.values().map(|id| vec![id.0.into(), now.into()]).collect())?;
     if missing.is_empty() {
         return Ok(found);
     }

@@ -296,15 +296,18 @@ async fn groups(
     batch: &mut Batch,
     wanted: &[(RunId, Wanted)],
 ) -> Result<(), StoreError> {
+    let mut names: BTreeSet<(RepoId, &String)> = BTreeSet::new();
     for (run, wanted) in wanted {
-        let repo = batch.runs[run].attempt.repo;
-        for name in &wanted.groups {
-            let key = (repo, name.clone());
-            if let Entry::Vacant(free) = batch.groups.entry(key) {
-                let group = lock_group(tx, repo, name).await?;
-                free.insert(SharedGroup { before: group.clone(), now: group });
-            }
-            batch.run(*run).at_hand.groups.insert(name.clone());
+        let open = batch.run(*run);
+        names.extend(wanted.groups.iter().map(|name| (open.attempt.repo, name)));
+        open.at_hand.groups.extend(wanted.groups.iter().cloned());
+    }
+    // By name, so that two who want the same ones do not wait for each other in a circle. What is wanted
+    // in a later round can still do that; the database ends it, and the work is run again.
+    for (repo, name) in names {
+        if let Entry::Vacant(free) = batch.groups.entry((repo, name.clone())) {
+            let group = lock_group(tx, repo, name).await?;
+            free.insert(SharedGroup { before: group.clone(), now: group });
         }
     }
     Ok(())

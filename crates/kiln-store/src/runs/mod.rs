@@ -32,6 +32,7 @@ pub use facts::Evaluators;
 pub(crate) use job::{JobRow, job_rows, write_jobs};
 pub(crate) use record::{Order, What};
 pub(crate) use release::{Used, charge};
+pub use tasks::Chore;
 pub use view::{JobView, NodeView, RunView, view};
 
 use facts::Known;

@@ -155,7 +155,11 @@ fn job_events(open: &Open) -> Vec<(Option<JobId>, EventKind)> {
         if let Some(past) = past.filter(|_| let_go(open, *number))
             && !leg.state.is_done()
         {
-            add(given_up(open, leg, past));
+            given_up(open, leg, past).into_iter().for_each(&mut add);
+        }
+        // Also of a job that started and ended in the same transaction.
+        if leg.timings.started.is_some() && past.is_none_or(|past| past.timings.started.is_none()) {
+            add(EventKind::JobStarted);
         }
         match &leg.state {
             LegState::Queued => add(EventKind::JobQueued),
@@ -163,25 +167,24 @@ fn job_events(open: &Open) -> Vec<(Option<JobId>, EventKind)> {
                 let runner = RunnerId(i64::try_from(*runner).unwrap_or_default());
                 add(EventKind::JobClaimed { runner, claim: leg.attempt });
             }
-            LegState::Running { .. } => add(EventKind::JobStarted),
             LegState::Uploading { .. } => add(EventKind::JobUploading),
             LegState::Waiting(Wait::Backoff { until }) => add(EventKind::JobRetry { at: until.0 }),
             LegState::Done(conclusion) => {
                 add(EventKind::JobDone { conclusion: *conclusion, note: leg.note.clone() });
             }
-            LegState::Waiting(_) | LegState::Called(_) => {}
+            LegState::Running { .. } | LegState::Waiting(_) | LegState::Called(_) => {}
         }
     }
     events
 }
 
-/// How a claim ended that did not end its job.
-fn given_up(open: &Open, leg: &Leg, past: &Leg) -> EventKind {
-    let reason = open.reasons.get(&leg.number).cloned();
+/// How a claim ended that did not end its job. A declared retry tells of itself when it waits.
+fn given_up(open: &Open, leg: &Leg, past: &Leg) -> Option<EventKind> {
+    let reason = open.reasons.get(&leg.number).cloned().unwrap_or_default();
     match how_it_ended(leg, past) {
-        "lost" => EventKind::JobLost { reason: reason.unwrap_or_default() },
-        "retried" => EventKind::JobRetry { at: 0 },
-        _ => EventKind::JobReturned { reason: "the claim was never acknowledged".to_owned() },
+        "lost" => Some(EventKind::JobLost { reason }),
+        "retried" => None,
+        _ => Some(EventKind::JobReturned { reason }),
     }
 }
 

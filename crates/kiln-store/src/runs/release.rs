@@ -123,9 +123,14 @@ fn tell_to_stop(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
 /// Room for other jobs of these organizations; in the order of ids, like everybody who counts them.
 async fn free(tx: &mut Tx<'_>, freed: &BTreeMap<OrgId, i64>) -> Result<(), StoreError> {
     for (org, count) in freed.iter().filter(|(_, count)| **count > 0) {
-        let sql = "UPDATE org_loads SET running = running - $2 WHERE org_id = $1";
-        tx.execute(sql, &[org.0.into(), (*count).into()]).await?;
-        tx.signal(Signal::Everything);
+        let sql = "UPDATE org_loads SET running = running - $2 WHERE org_id = $1
+                   RETURNING running + $2 >= coalesce(job_limit, 0)";
+        let sql = Sql::of(sql, sql);
+        let full = tx.row(sql, &[org.0.into(), (*count).into()]).await?;
+        // Only jobs of an organization that had no room left wait for this.
+        if full.map_or(Ok(false), |row| row.get(0))? {
+            tx.signal(Signal::Everything);
+        }
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Writes what changed: each table with one statement for all runs of the batch.
 
 use kiln_core::id::JobId;
-use kiln_core::run::{Group, LegNo, LegState, RunState, Wait};
+use kiln_core::run::{Group, Leg, LegNo, LegState, RunState, Wait};
 use kiln_core::time::Timestamp;
 
 use super::open::{Batch, Open, SharedGroup};
@@ -65,9 +65,10 @@ fn name_of(open: &Open, number: LegNo) -> String {
 
 /// When the attempt began to run, and when it ended; who has each job.
 fn note_times(open: &mut Open, now: Timestamp) {
-    let runs = |state: &LegState| matches!(state, LegState::Running { .. });
-    if open.attempt.started.is_none() && open.hood.legs.values().any(|leg| runs(&leg.state)) {
-        open.attempt.started = Some(now);
+    let own = |leg: &&Leg| leg.run_attempt == open.hood.run.attempt;
+    if open.attempt.started.is_none() {
+        let begun = open.hood.legs.values().filter(own).filter_map(|leg| leg.timings.started);
+        open.attempt.started = begun.min();
     }
     if open.attempt.ended.is_none() && matches!(open.hood.run.state, RunState::Done(_)) {
         open.attempt.ended = Some(now);

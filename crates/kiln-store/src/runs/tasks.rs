@@ -12,7 +12,7 @@ use super::{Answer, Runs};
 use crate::outbox::{self, Task};
 use crate::sql::Sql;
 use crate::tx::millis;
-use crate::{Refusal, StoreError, Tx};
+use crate::{Refusal, Row, StoreError, Tx};
 
 /// How much is done in one transaction.
 const PIECE: u32 = 64;
@@ -39,41 +39,122 @@ impl Runs {
         Ok(count)
     }
 
-    /// Wakes jobs whose time has come. Returns how many timers were due.
-    pub async fn wake(&self) -> Result<usize, StoreError> {
+    /// Wakes jobs whose time has come.
+    pub async fn wake(&self) -> Result<Chore, StoreError> {
         let due = async |tx: &mut Tx<'_>| {
             let sql =
                 "SELECT run_id, attempt, number FROM timers WHERE at <= $1 ORDER BY at LIMIT $2";
             let rows = tx.rows(sql, &[millis(tx.now()).into(), PIECE.into()]).await?;
-            rows.iter().map(|row| Ok((RunId(row.get(0)?), row.get(1)?, row.get(2)?))).collect()
+            let part = |row: &Row| Ok(Part::Timer(RunId(row.get(0)?), row.get(1)?, row.get(2)?));
+            rows.iter().map(part).collect()
         };
-        let due: Vec<(RunId, u32, u32)> = self.store.read(due).await?;
-        let count = due.len();
-        if count > 0 {
-            let known = self.known.clone();
-            let work = async move |tx: &mut Tx<'_>| ring(tx, &known, &due).await;
-            self.store.write(work).await?;
-        }
-        Ok(count)
+        self.each(self.store.read(due).await?).await
     }
 
-    /// Gives back what runners lost: leases that ran out. Returns how many there were.
-    pub async fn reap(&self) -> Result<usize, StoreError> {
+    /// Gives back what runners lost: leases that ran out.
+    pub async fn reap(&self) -> Result<Chore, StoreError> {
         let expired = async |tx: &mut Tx<'_>| {
             let sql =
                 "SELECT job_id FROM leases WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2";
             let rows = tx.rows(sql, &[millis(tx.now()).into(), PIECE.into()]).await?;
-            rows.iter().map(|row| Ok(JobId(row.get(0)?))).collect()
+            rows.iter().map(|row| Ok(Part::Lease(JobId(row.get(0)?)))).collect()
         };
-        let expired: Vec<JobId> = self.store.read(expired).await?;
-        let count = expired.len();
-        if count > 0 {
-            let known = self.known.clone();
-            let work = async move |tx: &mut Tx<'_>| reap(tx, &known, &expired).await;
-            self.store.write(work).await?;
-        }
-        Ok(count)
+        self.each(self.store.read(expired).await?).await
     }
+
+    /// Does a piece in one transaction. If that fails because of one part, each is done alone, and what
+    /// fails even then is put off, or it would stand in everybody's way for ever.
+    pub(super) async fn each(&self, parts: Vec<Part>) -> Result<Chore, StoreError> {
+        let mut chore = Chore { taken: parts.len(), failed: Vec::new() };
+        if parts.is_empty() {
+            return Ok(chore);
+        }
+        let Err(error) = self.piece(parts.clone()).await else { return Ok(chore) };
+        if error.concerns_all() {
+            return Err(error);
+        }
+        for part in parts {
+            let Err(error) = self.piece(vec![part.clone()]).await else { continue };
+            if error.concerns_all() {
+                return Err(error);
+            }
+            chore.failed.push(format!("{part:?}: {error}"));
+            self.store.write(async move |tx: &mut Tx<'_>| put_off(tx, &part).await).await?;
+        }
+        Ok(chore)
+    }
+
+    async fn piece(&self, parts: Vec<Part>) -> Result<(), StoreError> {
+        let known = self.known.clone();
+        self.store.write(async move |tx: &mut Tx<'_>| do_all(tx, &known, &parts).await).await
+    }
+}
+
+/// What a chore found to do.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Chore {
+    /// How much there was; as much as a piece has means that there may be more.
+    pub taken: usize,
+    /// What could not be done, and why. It is tried again later.
+    pub failed: Vec<String>,
+}
+
+/// One thing that a chore does.
+#[derive(Debug, Clone)]
+pub(super) enum Part {
+    /// A leg of an attempt waits no longer.
+    Timer(RunId, u32, u32),
+    /// A lease has run out.
+    Lease(JobId),
+    /// No runner could ever take this job.
+    Unsupported(JobId, String),
+}
+
+/// How long a part that cannot be done is left alone, in milliseconds.
+const PUT_OFF: i64 = 5 * 60 * 1000;
+
+async fn put_off(tx: &mut Tx<'_>, part: &Part) -> Result<(), StoreError> {
+    let later = millis(tx.now()) + PUT_OFF;
+    match part {
+        Part::Timer(run, attempt, leg) => {
+            let sql =
+                "UPDATE timers SET at = $4 WHERE run_id = $1 AND attempt = $2 AND number = $3";
+            let key = [run.0.into(), (*attempt).into(), (*leg).into(), later.into()];
+            tx.execute(sql, &key).await?;
+        }
+        Part::Lease(job) => {
+            let sql = "UPDATE leases SET expires_at = $2 WHERE job_id = $1 AND expires_at < $2";
+            tx.execute(sql, &[job.0.into(), later.into()]).await?;
+        }
+        Part::Unsupported(..) => {}
+    }
+    Ok(())
+}
+
+async fn do_all(tx: &mut Tx<'_>, known: &Known, parts: &[Part]) -> Result<(), StoreError> {
+    let (mut timers, mut leases, mut hopeless) = (Vec::new(), Vec::new(), Vec::new());
+    for part in parts {
+        match part {
+            Part::Timer(run, attempt, leg) => timers.push((*run, *attempt, *leg)),
+            Part::Lease(job) => leases.push(*job),
+            Part::Unsupported(job, reason) => {
+                let word = Word::Unsupported { reason: reason.clone() };
+                let news = JobNews { job: *job, claim: None, runner: None, word };
+                hopeless.push(Happened::Job(news));
+            }
+        }
+    }
+    if !timers.is_empty() {
+        ring(tx, known, &timers).await?;
+    }
+    if !leases.is_empty() {
+        reap(tx, known, &leases).await?;
+    }
+    if !hopeless.is_empty() {
+        // One that a runner has taken meanwhile is refused, as it should be.
+        change::apply_all(tx, known, &hopeless).await?;
+    }
+    Ok(())
 }
 
 async fn carry_out(tx: &mut Tx<'_>, known: &Known, task: &Task) -> Result<(), StoreError> {

@@ -7,14 +7,14 @@ use std::time::Duration;
 use kiln_core::id::{JobId, OrgId, QueueId};
 use kiln_core::queue::{Capabilities, Offer, Requirements, matches, why_not};
 
-use super::change::{Happened, JobNews, Word};
-use super::{Answer, Runs};
+use super::Runs;
+use super::tasks::{Chore, Part};
 use crate::claims;
 use crate::directory::runners::OFFLINE_AFTER;
 use crate::tx::millis;
 use crate::{Row, StoreError, Tx};
 
-/// How many jobs fail in one transaction.
+/// How many jobs of a lane fail in one transaction.
 const PIECE: u32 = 256;
 
 /// A runner that is there, as far as matching is concerned.
@@ -25,47 +25,53 @@ struct Live {
 }
 
 impl Runs {
-    /// Fails queued jobs that have waited for `grace` and that no live runner could take. Returns how
-    /// many there were; as many as a piece has means that there may be more.
-    pub async fn fail_unsupported(&self, grace: Duration) -> Result<usize, StoreError> {
-        let found = self.store.read(async move |tx: &mut Tx<'_>| hopeless(tx, grace).await).await?;
-        let news = |(job, reason)| {
-            let word = Word::Unsupported { reason };
-            Happened::Job(JobNews { job, claim: None, runner: None, word })
-        };
-        let happened: Vec<Happened> = found.into_iter().map(news).collect();
-        if happened.is_empty() {
-            return Ok(0);
-        }
-        // One that a runner has taken meanwhile is refused, as it should be.
-        let answers = self.happened(happened).await?;
-        Ok(answers.into_iter().filter(|answer| *answer == Answer::Accepted).count())
+    /// Fails queued jobs of lanes that no live runner could serve for `grace`. That time counts from when
+    /// it was first seen here, so an outage, in which no runner is heard of, does not count.
+    pub async fn fail_unsupported(&self, grace: Duration) -> Result<Chore, StoreError> {
+        let look = async move |tx: &mut Tx<'_>| hopeless(tx, grace).await;
+        let found = self.store.write(look).await?;
+        self.each(found.into_iter().map(|(job, reason)| Part::Unsupported(job, reason)).collect())
+            .await
     }
 }
 
 async fn hopeless(tx: &mut Tx<'_>, grace: Duration) -> Result<Vec<(JobId, String)>, StoreError> {
     let queues: BTreeMap<QueueId, Requirements> = claims::queues(tx).await?.into_iter().collect();
     let live = live_runners(tx).await?;
-    let before = millis(tx.now()) - i64::try_from(grace.as_millis()).unwrap_or(i64::MAX);
-    let lanes = tx.rows("SELECT id, queue_id, org_id FROM lanes WHERE active = 1", &[]).await?;
+    let now = millis(tx.now());
+    let before = now - i64::try_from(grace.as_millis()).unwrap_or(i64::MAX);
+    let sql = "SELECT id, queue_id, org_id, unserved_since FROM lanes WHERE active = 1";
     let mut found = Vec::new();
-    for lane in &lanes {
-        let (queue, org) = (lane.get(1)?, lane.get(2)?);
-        let Some(reason) = queues.get(&queue).and_then(|needs| no_runner(needs, org, &live)) else {
-            continue;
-        };
-        let sql = "SELECT q.job_id FROM queue AS q JOIN jobs AS j
-                       ON j.run_id = q.job_id / 1048576 AND j.attempt = q.attempt AND j.number = q.number
-                   WHERE q.lane_id = $1 AND j.queued_at <= $2 ORDER BY q.key, q.job_id LIMIT $3";
-        let lane: i64 = lane.get(0)?;
-        for row in tx.rows(sql, &[lane.into(), before.into(), PIECE.into()]).await? {
-            found.push((row.get(0)?, reason.clone()));
+    for lane in tx.rows(sql, &[]).await? {
+        let (id, queue, org): (i64, QueueId, OrgId) = (lane.get(0)?, lane.get(1)?, lane.get(2)?);
+        let reason = queues.get(&queue).and_then(|needs| no_runner(needs, org, &live));
+        let since: Option<i64> = lane.get(3)?;
+        let unserved = reason.as_ref().map(|_| since.unwrap_or(now));
+        if unserved != since {
+            let sql = "UPDATE lanes SET unserved_since = $2 WHERE id = $1";
+            tx.execute(sql, &[id.into(), unserved.into()]).await?;
         }
-        if found.len() >= PIECE as usize {
-            break;
+        if let Some(reason) = reason.filter(|_| unserved.is_some_and(|since| since <= before))
+            && found.len() < PIECE as usize
+        {
+            found.extend(
+                first_of(tx, id, before).await?.into_iter().map(|job| (job, reason.clone())),
+            );
         }
     }
     Ok(found)
+}
+
+/// The first jobs of a lane that have waited since before then. Those behind them came later.
+async fn first_of(tx: &mut Tx<'_>, lane: i64, before: i64) -> Result<Vec<JobId>, StoreError> {
+    let sql = "SELECT q.job_id FROM (
+                   SELECT job_id, attempt, number FROM queue WHERE lane_id = $1
+                   ORDER BY key, job_id LIMIT $3
+               ) AS q JOIN jobs AS j
+                   ON j.run_id = q.job_id / 1048576 AND j.attempt = q.attempt AND j.number = q.number
+               WHERE j.queued_at <= $2";
+    let rows = tx.rows(sql, &[lane.into(), before.into(), PIECE.into()]).await?;
+    rows.iter().map(|row| row.get(0)).collect()
 }
 
 async fn live_runners(tx: &mut Tx<'_>) -> Result<Vec<Live>, StoreError> {

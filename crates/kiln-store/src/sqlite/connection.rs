@@ -22,7 +22,7 @@ impl Connection {
         // FULL: what was answered survives a power failure. Group commit pays for it.
         Self::set_up(
             connection,
-            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;",
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA journal_size_limit = 67108864;",
         )
     }
 

@@ -90,14 +90,9 @@ where
         Ok(Poll::Ready(Ok(answer))) => return (Ok(answer), tx.into_signals()),
         Ok(Poll::Ready(Err(error))) => error,
         Ok(Poll::Pending) => StoreError::Waited,
-        Err(panic) => StoreError::Panicked(text_of(panic.as_ref())),
+        Err(panic) => StoreError::panicked(panic.as_ref()),
     };
     (Err(failed), Signals::default())
-}
-
-fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }
 
 impl Writer {
@@ -148,11 +143,17 @@ fn serve(mut connection: Connection, mut receiver: mpsc::Receiver<Box<dyn Work>>
 /// Runs a batch and commits it. If the commit fails, each part is tried alone: one must not sink the
 /// others.
 fn serve_batch(connection: &mut Connection, mut batch: Vec<Box<dyn Work>>, hub: &Hub) {
+    // A file that somebody else keeps locked is locked for each of them.
+    if let Err(error) = connection.execute("BEGIN IMMEDIATE", &[]) {
+        return answer(batch, &Err(error), hub);
+    }
     match commit(connection, &mut batch) {
         Err(_) if batch.len() > 1 => {
             for work in batch {
                 let mut alone = vec![work];
-                let committed = commit(connection, &mut alone);
+                let committed = connection
+                    .execute("BEGIN IMMEDIATE", &[])
+                    .and_then(|_| commit(connection, &mut alone));
                 answer(alone, &committed, hub);
             }
         }
@@ -173,13 +174,12 @@ fn answer(batch: Vec<Box<dyn Work>>, committed: &Result<(), StoreError>, hub: &H
     }
 }
 
+/// Runs what is in the batch in the transaction that was begun, and ends that.
 fn commit(connection: &mut Connection, batch: &mut [Box<dyn Work>]) -> Result<(), StoreError> {
-    let done = connection.execute("BEGIN IMMEDIATE", &[]).and_then(|_| {
-        for work in batch {
-            run_one(connection, work.as_mut())?;
-        }
-        connection.execute("COMMIT", &[]).map(|_| ())
-    });
+    let done = batch
+        .iter_mut()
+        .try_for_each(|work| run_one(connection, work.as_mut()))
+        .and_then(|()| connection.execute("COMMIT", &[]).map(|_| ()));
     if done.is_err() && !connection.is_idle() {
         // What cannot even be rolled back is rolled back by the next start.
         let _ = connection.execute("ROLLBACK", &[]);

@@ -119,8 +119,8 @@ async fn a_job_that_no_runner_could_ever_take_fails_after_its_grace(store: Store
         .run("  a: {runs-on: [linux, gpu], steps: [{run: x}]}\n  b: {runs-on: linux, steps: [{run: x}]}")
         .await;
     add_runner(site.store(), r#"{"labels":["linux"]}"#).await;
-    assert_eq!(site.runs.fail_unsupported(Duration::from_mins(30)).await.unwrap(), 0);
-    assert_eq!(site.runs.fail_unsupported(Duration::ZERO).await.unwrap(), 1);
+    assert_eq!(site.runs.fail_unsupported(Duration::from_mins(30)).await.unwrap().taken, 0);
+    assert_eq!(site.runs.fail_unsupported(Duration::ZERO).await.unwrap().taken, 1);
     let view = site.view(run).await;
     let job = |name: &str| view.jobs.iter().find(|job| job.name == name).unwrap();
     assert_eq!(job("a").state, LegState::Done(Failure));
@@ -156,14 +156,14 @@ async fn a_declared_retry_waits_for_its_timer(store: Store) {
     let job = site.claim(1, 1).await.remove(0);
     site.finish(&job, 1, Failure).await;
     assert!(matches!(site.view(run).await.jobs[0].state, LegState::Waiting(_)));
-    assert_eq!(site.runs.wake().await.unwrap(), 0);
+    assert_eq!(site.runs.wake().await.unwrap().taken, 0);
     let earlier = async |tx: &mut Tx<'_>| {
         tx.execute("UPDATE timers SET at = at - 3700000", &[]).await?;
         tx.execute("UPDATE jobs SET wake_at = wake_at - 3700000", &[]).await
     };
     site.store().write(earlier).await.unwrap();
-    assert_eq!(site.runs.wake().await.unwrap(), 1);
-    assert_eq!(site.runs.wake().await.unwrap(), 0);
+    assert_eq!(site.runs.wake().await.unwrap().taken, 1);
+    assert_eq!(site.runs.wake().await.unwrap().taken, 0);
     let again = site.claim(2, 1).await.remove(0);
     assert_eq!((again.job, again.claim), (job.job, 2));
     site.finish(&again, 2, Failure).await;
@@ -203,3 +203,70 @@ async fn a_concurrency_group_lets_one_run_in_after_the_other(store: Store) {
     assert_eq!(site.store().read(left).await.unwrap(), 0);
 }
 on_both!(a_concurrency_group_lets_one_run_in_after_the_other);
+
+/// S6: what cannot be given back must not keep the reaper from the rest.
+async fn one_damaged_run_does_not_stop_the_reaper(store: Store) {
+    let site = Site::new(store).await;
+    let bad = site.run(TWO_KINDS).await;
+    let good = site.run(ONE).await;
+    assert_eq!(site.claim(1, 5).await.len(), 2);
+    let damage = async move |tx: &mut Tx<'_>| {
+        tx.execute("UPDATE leases SET expires_at = 1", &[]).await?;
+        let sql = "UPDATE run_nodes SET job = 77 WHERE run_id = $1";
+        tx.execute(sql, &[bad.0.into()]).await
+    };
+    site.store().write(damage).await.unwrap();
+    let chore = site.runs.reap().await.unwrap();
+    assert_eq!((chore.taken, chore.failed.len()), (2, 1), "{chore:?}");
+    assert_eq!(site.view(good).await.jobs[0].state, LegState::Queued);
+    assert_eq!(site.runs.reap().await.unwrap().taken, 0, "the other one is put off");
+}
+on_both!(one_damaged_run_does_not_stop_the_reaper);
+
+const TWO_KINDS: &str = "
+  a: {runs-on: linux, steps: [{run: 'true'}]}
+  b: {needs: a, runs-on: linux, steps: [{run: 'true'}]}
+";
+
+async fn a_text_with_the_character_0_is_kept_without_it(store: Store) {
+    let site = Site::new(store).await;
+    let run = site.run(ONE).await;
+    let job = site.claim(1, 1).await.remove(0);
+    let outputs = vec![("a".to_owned(), "b\0c".to_owned())];
+    let word = Word::Finished { conclusion: Success, outputs };
+    assert_eq!(site.say(&job, 1, word).await, Answer::Accepted);
+    assert_eq!(site.view(run).await.jobs[0].outputs[0].1, "b\u{fffd}c");
+}
+on_both!(a_text_with_the_character_0_is_kept_without_it);
+
+/// C10: a job that starts and ends in one transaction is heard of in full.
+async fn a_start_and_an_end_in_one_batch_are_both_told(store: Store) {
+    let site = Site::new(store).await;
+    let run = site.run(ONE).await;
+    let job = site.claim(1, 1).await.remove(0);
+    let news = |word| {
+        let (job, claim) = (job.job, Some(job.claim));
+        let runner = Some(kiln_core::id::RunnerId(1));
+        kiln_store::runs::Happened::Job(kiln_store::runs::JobNews { job, claim, runner, word })
+    };
+    let finished = Word::Finished { conclusion: Success, outputs: Vec::new() };
+    let answers = site.runs.happened(vec![news(Word::Started), news(finished)]).await.unwrap();
+    assert_eq!(answers, [Answer::Accepted, Answer::Accepted]);
+    assert!(site.view(run).await.started.is_some());
+    let kinds = async move |tx: &mut Tx<'_>| {
+        let rows = tx.rows("SELECT kind FROM events ORDER BY id", &[]).await?;
+        rows.iter().map(|row| row.get::<String>(0)).collect::<Result<Vec<_>, _>>()
+    };
+    let kinds = site.store().read(kinds).await.unwrap();
+    let expected = [
+        "run_created",
+        "job_queued",
+        "job_claimed",
+        "run_started",
+        "job_started",
+        "job_done",
+        "run_done",
+    ];
+    assert_eq!(kinds, expected);
+}
+on_both!(a_start_and_an_end_in_one_batch_are_both_told);

@@ -150,7 +150,7 @@ impl Both {
     async fn wake(&mut self) {
         self.sql("UPDATE timers SET at = 1").await;
         self.sql("UPDATE jobs SET wake_at = 1 WHERE state = 'backoff'").await;
-        while self.site.runs.wake().await.unwrap() > 0 {}
+        while self.site.runs.wake().await.unwrap().taken > 0 {}
         self.fleet.wake();
     }
 
@@ -191,7 +191,7 @@ impl Both {
             job.0
         );
         self.sql(text.leak()).await;
-        assert!(self.site.runs.reap().await.unwrap() > 0);
+        assert!(self.site.runs.reap().await.unwrap().taken > 0);
     }
 
     async fn repeat(&mut self, run: u64, attempt: u32, event: Event) {

@@ -103,6 +103,20 @@ async fn an_empty_database_has_version_0(store: Store) {
 }
 on_both!(an_empty_database_has_version_0);
 
+async fn a_panic_is_told_as_what_it_is(store: Store) {
+    with_counter(&store).await;
+    let panicked = store
+        .write(async |tx: &mut Tx<'_>| -> Result<(), StoreError> {
+            add(tx, "lost").await?;
+            panic!("no luck")
+        })
+        .await;
+    assert!(matches!(panicked, Err(StoreError::Panicked(text)) if text == "no luck"));
+    assert_eq!(count(&store).await, 1);
+    store.write(async |tx: &mut Tx<'_>| add(tx, "next").await).await.unwrap();
+}
+on_both!(a_panic_is_told_as_what_it_is);
+
 mod on_sqlite_only {
     use kiln_store::{StoreError, Tx};
     use kiln_testkit::database::Database;

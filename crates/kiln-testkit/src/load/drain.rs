@@ -18,13 +18,13 @@ const PATIENCE: Duration = Duration::from_mins(1);
 pub async fn drain(site: &Site) {
     let done = tokio::time::timeout(PATIENCE, async {
         lose_runners(site).await;
-        while site.runs.reap().await.expect("the database is there") > 0 {}
+        while site.runs.reap().await.expect("the database is there").taken > 0 {}
         while open_runs(site).await > 0 {
             pass_time(site, "UPDATE outbox SET due_at = 1 WHERE parked_at IS NULL").await;
             while site.runs.carry_out().await.expect("the database is there") > 0 {}
             pass_time(site, "UPDATE jobs SET wake_at = 1 WHERE state = 'backoff'").await;
             pass_time(site, "UPDATE timers SET at = 1").await;
-            while site.runs.wake().await.expect("the database is there") > 0 {}
+            while site.runs.wake().await.expect("the database is there").taken > 0 {}
             work(site).await;
         }
     });

@@ -58,10 +58,10 @@ async fn a_claim_that_was_never_acknowledged_goes_back_and_costs_nothing(store: 
         let claimed = site.claim(7, 1).await.remove(0);
         assert_eq!(claimed.claim, claim);
         assert!(site.claim(8, 1).await.is_empty());
-        assert_eq!(site.runs.reap().await.unwrap(), 0, "it has a minute");
+        assert_eq!(site.runs.reap().await.unwrap().taken, 0, "it has a minute");
         expire(site.store()).await;
-        assert_eq!(site.runs.reap().await.unwrap(), 1);
-        assert_eq!(site.runs.reap().await.unwrap(), 0);
+        assert_eq!(site.runs.reap().await.unwrap().taken, 1);
+        assert_eq!(site.runs.reap().await.unwrap().taken, 0);
     }
     assert_eq!(site.view(run).await.jobs[0].state, LegState::Queued);
     let losses = "SELECT losses FROM jobs WHERE run_id = $1";
@@ -82,7 +82,7 @@ async fn a_job_whose_runner_fell_silent_is_tried_three_more_times(store: Store) 
         let pulse = beat(site.store(), 7, &[(&claimed, claim)]).await;
         assert!(matches!(pulse[0], Held::Renewed { command: None, .. }));
         expire(site.store()).await;
-        assert_eq!(site.runs.reap().await.unwrap(), 1);
+        assert_eq!(site.runs.reap().await.unwrap().taken, 1);
         if claim < 4 {
             assert_eq!(site.view(run).await.jobs[0].state, LegState::Queued);
         }

@@ -16,7 +16,7 @@ pub(crate) fn asking(runner: i64, queues: &[QueueId], want: u32, nonce: &str) ->
 }
 
 async fn claim_as(store: &Store, policy: Policy, asking: Vec<Asking>) -> Vec<Vec<Claimed>> {
-    let work = async move |tx: &mut Tx<'_>| claims::claim(tx, policy, &asking).await;
+    let work = async move |tx: &mut Tx<'_>| Ok(claims::claim(tx, policy, &asking).await?.jobs);
     store.write(work).await.unwrap()
 }
 

@@ -48,7 +48,7 @@ async fn a_panic_undoes_its_claims_and_nothing_else(store: Store) {
         let panicking = site.store().clone();
         let panicked = tokio::spawn(async move {
             let work = async move |tx: &mut Tx<'_>| -> Result<(), StoreError> {
-                let claimed = claims::claim(tx, Policy::Fair, &asking).await?;
+                let claimed = claims::claim(tx, Policy::Fair, &asking).await?.jobs;
                 assert!(claimed[0].is_empty(), "no luck");
                 Ok(())
             };

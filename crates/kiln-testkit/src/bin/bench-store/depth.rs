@@ -45,7 +45,8 @@ async fn claims(bench: &Bench, depth: &Depth, from: u32) -> Result<f64, String> 
             nonce: count.to_string(),
         }];
         let start = Instant::now();
-        let work = async move |tx: &mut Tx<'_>| claims::claim(tx, Policy::Fair, &asking).await;
+        let work =
+            async move |tx: &mut Tx<'_>| Ok(claims::claim(tx, Policy::Fair, &asking).await?.jobs);
         let answers = bench.store.write(work).await.map_err(|error| error.to_string())?;
         assert_eq!(answers[0].len(), 1, "there are jobs enough");
         if count >= from + WARM {
