@@ -55,7 +55,8 @@ impl<'s> Pipe<'s> {
 
     async fn flush(&mut self) -> Result<(), StoreError> {
         let later = std::mem::take(&mut self.later);
-        if later.is_empty() { Ok(()) } else { all(self.session, &later).await }
+        prepare(self.session, &later).await?;
+        send(self.session, &later).await
     }
 
     pub(crate) fn into_later(self) -> Vec<Later> {
@@ -63,12 +64,17 @@ impl<'s> Pipe<'s> {
     }
 }
 
-/// Sends all of these at once. The server takes them one after the other, in this order.
-pub(super) async fn all(session: &Session, later: &[Later]) -> Result<(), StoreError> {
-    // Those that the server does not know yet are prepared first, or the order would be lost.
+/// Lets the server know these statements; those that it does not know yet would lose their place in the
+/// order of [`send`].
+pub(super) async fn prepare(session: &Session, later: &[Later]) -> Result<(), StoreError> {
     for statement in later {
         session.prepare(statement.sql).await?;
     }
+    Ok(())
+}
+
+/// Sends all of these at once. The server takes them one after the other, in this order.
+pub(super) async fn send(session: &Session, later: &[Later]) -> Result<(), StoreError> {
     let sent = later.iter().map(|statement| session.execute(statement.sql, &statement.parameters));
     join_all(sent).await.into_iter().try_for_each(|answer| answer.map(|_| ()))
 }

@@ -1,6 +1,7 @@
 //! One connection of the pool with a transaction on it.
 
 use deadpool_postgres::Object;
+use futures_util::future::join;
 use kiln_core::time::Timestamp;
 use tokio_postgres::SimpleQueryMessage;
 use tokio_postgres::types::{ToSql, Type};
@@ -44,35 +45,22 @@ impl Session {
         Ok(Timestamp(time))
     }
 
-    /// After a connection was lost here, nobody knows whether the server committed.
-    pub(super) async fn commit(mut self) -> Result<(), StoreError> {
-        let committed = self.connection().batch_execute("COMMIT").await;
+    /// Sends what is left and the commit right behind it. A statement that fails turns the commit into its
+    /// opposite. After a connection was lost here, nobody knows whether the server committed.
+    pub(super) async fn commit_after(mut self, later: Vec<Later>) -> Result<(), StoreError> {
+        pipe::prepare(&self, &later).await?;
+        let commit = self.connection().batch_execute("COMMIT");
+        let (sent, committed) = join(pipe::send(&self, &later), commit).await;
         match committed {
             Ok(()) => {
                 self.open = false;
-                Ok(())
+                sent
             }
             // Without an answer, or with the one that the server goes down, it is in doubt.
             Err(error) if error.code().is_none_or(|code| code.code().starts_with("57P")) => {
                 Err(StoreError::InDoubt(error.to_string()))
             }
             Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Sends what is left, and the commit right behind it. A statement that fails makes the commit undo
-    /// everything.
-    pub(super) async fn commit_after(self, later: Vec<Later>) -> Result<(), StoreError> {
-        if later.is_empty() {
-            return self.commit().await;
-        }
-        let sent = pipe::all(&self, &later).await;
-        match sent {
-            Ok(()) => self.commit().await,
-            Err(error) => {
-                self.rollback().await;
-                Err(error)
-            }
         }
     }
 

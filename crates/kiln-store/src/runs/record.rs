@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::open::{Batch, Open, PastJob};
 use super::release::let_go;
+use super::rows::attempt_column as column;
 use crate::events::{self, EventKind};
 use crate::outbox::{self, Kind, Message};
 use crate::sql::{Sql, Value};
@@ -125,14 +126,13 @@ fn run_events(open: &Open) -> Vec<EventKind> {
     let Some(before) = &open.before.attempt else {
         return vec![EventKind::RunCreated];
     };
-    // The columns of the row that tell: see `rows`.
     let was_empty = |column: usize| before[column] == Value::Null;
     if let Some(Cancel { by, reason, forced, .. }) = open.hood.run.cancel.clone()
-        && (was_empty(17) || (forced && before[16] == Value::Int(0)))
+        && (was_empty(column::CANCELLED_AT) || (forced && before[column::FORCED] == Value::Int(0)))
     {
         events.push(EventKind::CancelAsked { by, reason, forced });
     }
-    if open.attempt.started.is_some() && was_empty(22) {
+    if open.attempt.started.is_some() && was_empty(column::STARTED_AT) {
         events.push(EventKind::RunStarted);
     }
     events
@@ -140,7 +140,8 @@ fn run_events(open: &Open) -> Vec<EventKind> {
 
 fn end_event(open: &Open) -> Option<EventKind> {
     let RunState::Done(conclusion) = open.hood.run.state else { return None };
-    let new = open.before.attempt.as_ref().is_none_or(|before| before[12] == Value::Null);
+    let new =
+        open.before.attempt.as_ref().is_none_or(|before| before[column::CONCLUSION] == Value::Null);
     new.then_some(EventKind::RunDone { conclusion })
 }
 

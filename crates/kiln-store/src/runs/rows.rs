@@ -135,6 +135,18 @@ pub(super) static JOBS: LazyLock<Table> = LazyLock::new(|| {
     )
 });
 
+/// Where the columns of an attempt stand that are looked at by themselves.
+pub(super) mod attempt_column {
+    pub(in super::super) const STATE: usize = 11;
+    pub(in super::super) const CONCLUSION: usize = 12;
+    pub(in super::super) const FORCED: usize = 16;
+    pub(in super::super) const CANCELLED_AT: usize = 17;
+    pub(in super::super) const JOBS_MADE: usize = 21;
+    pub(in super::super) const STARTED_AT: usize = 22;
+    pub(in super::super) const ENDED_AT: usize = 23;
+}
+use attempt_column::{CONCLUSION, ENDED_AT, JOBS_MADE, STARTED_AT, STATE};
+
 /// What the database knows of an attempt beyond what the engine does.
 #[derive(Debug, Clone)]
 pub(super) struct Attempt {
@@ -232,7 +244,7 @@ fn small(number: usize) -> Result<u32, StoreError> {
 pub(super) fn attempt_of(row: &Row, plan: Arc<kiln_core::plan::Plan>) -> Result<Run, StoreError> {
     let mut read = Reader { row, at: 0 };
     let (id, attempt): (i64, u32) = (read.next()?, read.next()?);
-    read.at = 11;
+    read.at = STATE;
     let (state, conclusion) = (read.word()?, read.conclusion()?);
     let group: Option<String> = read.next()?;
     let state = match (&*state, conclusion) {
@@ -265,7 +277,7 @@ pub(super) fn attempt_of(row: &Row, plan: Arc<kiln_core::plan::Plan>) -> Result<
 
 /// Whether this attempt is over, and another one may have followed.
 pub(super) fn has_ended(row: &Row) -> Result<bool, StoreError> {
-    Ok(&*row.get::<Arc<str>>(11)? == "done")
+    Ok(&*row.get::<Arc<str>>(STATE)? == "done")
 }
 
 pub(super) fn attempt_facts(row: &Row) -> Result<(RunId, u32, Attempt), StoreError> {
@@ -281,9 +293,9 @@ pub(super) fn attempt_facts(row: &Row) -> Result<(RunId, u32, Attempt), StoreErr
         class: read.next()?,
         priority: read.next()?,
         created: read.time()?.unwrap_or_default(),
-        jobs_made: row.get(21)?,
-        started: Reader { row, at: 22 }.time()?,
-        ended: Reader { row, at: 23 }.time()?,
+        jobs_made: row.get(JOBS_MADE)?,
+        started: Reader { row, at: STARTED_AT }.time()?,
+        ended: Reader { row, at: ENDED_AT }.time()?,
     };
     Ok((run, number, attempt))
 }
@@ -327,7 +339,7 @@ pub(super) fn attempt_row(run: &Run, attempt: &Attempt) -> Vec<Value> {
 
 /// Whether two rows of an attempt differ in what lists of runs show: state, conclusion, begin and end.
 pub(super) fn shows_anew(before: &[Value], now: &[Value]) -> bool {
-    [11, 12, 22, 23].iter().any(|column| before[*column] != now[*column])
+    [STATE, CONCLUSION, STARTED_AT, ENDED_AT].iter().any(|column| before[*column] != now[*column])
 }
 
 pub(super) fn scope_of(row: &Row, plan: &Plan) -> Result<Scope, StoreError> {
@@ -577,5 +589,28 @@ fn leg_state(
         LegState::Uploading { runner } => ("uploading", None, id(runner), None),
         LegState::Called(_) => ("called", None, None, None),
         LegState::Done(conclusion) => ("done", Some(conclusion.github()), None, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ATTEMPTS, attempt_column as column};
+
+    #[test]
+    fn columns_stand_where_they_are_looked_for() {
+        let columns = ATTEMPTS.columns();
+        let columns: Vec<&str> = columns.split(", ").collect();
+        let expected = [
+            (column::STATE, "t.state"),
+            (column::CONCLUSION, "t.conclusion"),
+            (column::FORCED, "t.cancel_forced"),
+            (column::CANCELLED_AT, "t.cancelled_at"),
+            (column::JOBS_MADE, "t.jobs_made"),
+            (column::STARTED_AT, "t.started_at"),
+            (column::ENDED_AT, "t.ended_at"),
+        ];
+        for (at, name) in expected {
+            assert_eq!(columns[at], name);
+        }
     }
 }
