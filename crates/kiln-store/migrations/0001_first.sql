@@ -187,11 +187,14 @@ CREATE TABLE documents (
     created_at {int} NOT NULL
 ) {strict};
 
--- What makes a trigger the same as an earlier one: a fingerprint or the caller's own key.
+-- What makes a trigger the same as an earlier one of its repository: a fingerprint or the caller's own
+-- key. The key comes first because retention looks for keys alone.
 CREATE TABLE trigger_keys (
-    key TEXT PRIMARY KEY,
+    repo_id {int} NOT NULL,
+    key TEXT NOT NULL,
     run_id {int} NOT NULL,
-    at {int} NOT NULL
+    at {int} NOT NULL,
+    PRIMARY KEY (key, repo_id)
 ) {strict};
 CREATE INDEX trigger_keys_by_age ON trigger_keys (at);
 

@@ -35,7 +35,7 @@ INSERT INTO runners (id, org_id, pool_id, name, capabilities, max_parallel, sing
     (1, NULL, 1, 'r1', '{"labels": ["linux"]}', 4, 0, 'linux', 'x86_64', '1.0', 1, {bytes:aa}, NULL, 0, 0, NULL, 1.0, 3, 1, 32, 33, NULL),
     (2, 1, 2, 'r1', '{}', 1, 1, 'macos', 'aarch64', '', 2, {bytes:bb}, {bytes:cc}, 7, 1, 'sick', 0.1, 0, 0, 34, 35, 36);
 INSERT INTO documents (hash, body, created_at) VALUES ({bytes:00}, '', 37), ({bytes:ffee}, '{"plan": "🔥"}', 38);
-INSERT INTO trigger_keys (key, run_id, at) VALUES ('push:1', 1, 39), ('', 1999999, 40);
+INSERT INTO trigger_keys (repo_id, key, run_id, at) VALUES (1, 'push:1', 1, 39), (2, 'push:1', 1999999, 39), (2, '', 1999999, 40);
 INSERT INTO runs (id, org_id, repo_id, workflow_id, run_number, attempt, root_run_id, event, actor, trust, ref, head_sha, head_branch, title, status, conclusion, created_at, started_at, ended_at) VALUES
     (1, 1, 1, 1, 1, 1, NULL, 'push', 'mona', 'trusted', 'refs/heads/main', 'abc', 'main', 'first', 'completed', 'success', 41, 42, 43),
     (1999999, 2, 2, 2, 2, 3, 1, 'schedule', '', 'untrusted', '', '', NULL, '', 'queued', NULL, 44, NULL, NULL);

@@ -1,0 +1,130 @@
+//! What starts a run and what does not, alone and together with what triggers it.
+
+use std::time::Duration;
+
+use kiln_core::run::{Again, Conclusion, RunState};
+use kiln_store::directory::{repositories, workflows};
+use kiln_store::runs::{Created, NewRun};
+use kiln_store::{Refusal, Scope, Store};
+use kiln_testkit::runs::{Site, add_repository, plan};
+
+use crate::world::{actor, refusal, write};
+
+const ONE: &str = "  a: {runs-on: linux, steps: [{run: x}]}";
+
+fn push(site: &Site) -> NewRun {
+    site.push(plan(&format!("on: push\njobs:\n{ONE}")))
+}
+
+/// P12, G1
+async fn a_key_is_known_in_its_repository_alone(store: Store) {
+    let site = Site::new(store).await;
+    let once = Some(("the key".to_owned(), Duration::from_mins(5)));
+    let own = NewRun { once, ..push(&site) };
+    let first = site.runs.create(own.clone()).await.unwrap();
+    for (org, repo) in [("acme", "lib"), ("other", "app")] {
+        let (org, repo, workflow) = add_repository(site.store(), org, repo).await;
+        let other = NewRun { org, repo, workflow, ..own.clone() };
+        let made = site.runs.create(other.clone()).await.unwrap();
+        assert!(matches!(made, Created::New(run) if run != first.run()));
+        assert_eq!(site.runs.create(other.clone()).await.unwrap(), Created::Before(made.run()));
+        // Whose the workflow is counts before the key does.
+        let stolen = NewRun { repo: site.repo, ..other };
+        let refused = refusal(site.runs.create(stolen).await);
+        assert_eq!(refused, Refusal::NotFound("workflow"));
+    }
+    assert_eq!(site.runs.create(own).await.unwrap(), Created::Before(first.run()));
+}
+on_both!(a_key_is_known_in_its_repository_alone);
+
+/// P12
+async fn a_fingerprint_tells_pushes_apart_and_exempts_what_is_meant(store: Store) {
+    let site = Site::new(store).await;
+    let with = |change: fn(&mut NewRun)| {
+        let mut new = push(&site);
+        change(&mut new);
+        new.once = new.fingerprint();
+        new
+    };
+    let first = site.runs.create(with(|_| ())).await.unwrap();
+    assert_eq!(first.run(), site.runs.create(with(|new| new.title.push('!'))).await.unwrap().run());
+    let others: [fn(&mut NewRun); 3] = [
+        |new| new.reference = "refs/heads/next".to_owned(),
+        |new| new.head_sha = "1".repeat(40),
+        |new| new.event = "pull_request".to_owned(),
+    ];
+    for other in others {
+        assert!(matches!(site.runs.create(with(other)).await.unwrap(), Created::New(_)));
+        assert!(matches!(site.runs.create(with(other)).await.unwrap(), Created::Before(_)));
+    }
+    let meant: [fn(&mut NewRun); 2] =
+        [|new| new.event = "workflow_dispatch".to_owned(), |new| new.event = "schedule".to_owned()];
+    for meant in meant {
+        assert_eq!(with(meant).once, None);
+    }
+    assert_eq!(with(|_| ()).once.unwrap().1, Duration::from_secs(300));
+    let key = push(&site).callers_key(&"\0 any text".repeat(1_000));
+    assert_eq!(key.1, Duration::from_hours(24));
+    assert_ne!(key, push(&site).callers_key("another"));
+    let asked = NewRun { once: Some(key), event: "workflow_dispatch".to_owned(), ..push(&site) };
+    let made = site.runs.create(asked.clone()).await.unwrap();
+    assert_eq!(site.runs.create(asked).await.unwrap(), Created::Before(made.run()));
+}
+on_both!(a_fingerprint_tells_pushes_apart_and_exempts_what_is_meant);
+
+async fn what_is_disabled_starts_no_runs_and_what_is_paused_does(store: Store) {
+    let site = Site::new(store).await;
+    let (store, repo, workflow) = (site.store().clone(), site.repo, site.workflow);
+    let scope = Scope::Org(site.org);
+    let told = async || refusal(site.runs.create(push(&site)).await);
+    write!(store, |tx| workflows::set_enabled(tx, scope, &actor(), workflow, false)).unwrap();
+    let words = "the workflow is disabled and starts no runs; enable it first";
+    assert_eq!(told().await, Refusal::Conflict(words.to_owned()));
+    write!(store, |tx| workflows::set_enabled(tx, scope, &actor(), workflow, true)).unwrap();
+    let run = site.run(ONE).await;
+    let job = site.claim(1, 1).await.remove(0);
+    site.finish(&job, 1, Conclusion::Failure).await;
+    write!(store, |tx| repositories::set_enabled(tx, scope, &actor(), repo, false)).unwrap();
+    let words = "the repository is disabled and starts no runs; enable it first";
+    assert_eq!(told().await, Refusal::Conflict(words.to_owned()));
+    let again = site.runs.again(scope, run, Again::All, "me").await;
+    assert_eq!(refusal(again), Refusal::Conflict(words.to_owned()));
+    write!(store, |tx| repositories::set_enabled(tx, scope, &actor(), repo, true)).unwrap();
+    write!(store, |tx| repositories::pause(tx, scope, &actor(), repo, "a move")).unwrap();
+    let run = site.run(ONE).await;
+    assert_eq!(site.view(run).await.state, RunState::Active);
+    assert!(site.claim(1, 1).await.is_empty());
+    write!(store, |tx| repositories::resume(tx, scope, &actor(), repo)).unwrap();
+    assert_eq!(site.claim(1, 1).await[0].run, run);
+}
+on_both!(what_is_disabled_starts_no_runs_and_what_is_paused_does);
+
+/// PostgreSQL cannot keep the character 0, and nothing is without bounds.
+async fn a_run_with_texts_that_cannot_be_kept_is_refused(store: Store) {
+    let site = Site::new(store).await;
+    let long = "x".repeat(5_000);
+    for bad in ["a\0b", long.as_str()] {
+        let bad = || bad.to_owned();
+        let good = || push(&site);
+        let mut all = vec![
+            NewRun { event: bad(), ..good() },
+            NewRun { actor: bad(), ..good() },
+            NewRun { trust: bad(), ..good() },
+            NewRun { reference: bad(), ..good() },
+            NewRun { head_sha: bad(), ..good() },
+            NewRun { head_branch: Some(bad()), ..good() },
+            NewRun { title: bad(), ..good() },
+            NewRun { once: Some((bad(), Duration::from_mins(5))), ..good() },
+        ];
+        if bad().contains('\0') {
+            all.push(NewRun { context: bad(), ..good() });
+        }
+        for new in all {
+            let refused = refusal(site.runs.create(new).await);
+            assert!(matches!(refused, Refusal::Invalid(_)), "{refused:?}");
+        }
+    }
+    let fine = NewRun { title: String::new(), head_branch: None, ..push(&site) };
+    assert!(site.runs.create(fine).await.is_ok());
+}
+on_both!(a_run_with_texts_that_cannot_be_kept_is_refused);
