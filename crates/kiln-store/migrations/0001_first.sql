@@ -550,8 +550,11 @@ CREATE TABLE webhook_deliveries (
     error TEXT,
     received_at {int} NOT NULL,
     handled_at {int},
+    -- When somebody last took it to handle it; NULL when it needs nobody any more.
+    taken_at {int},
     UNIQUE (forge, delivery)
 ) {strict};
+CREATE INDEX webhook_deliveries_waiting ON webhook_deliveries (taken_at) WHERE taken_at IS NOT NULL;
 CREATE INDEX webhook_deliveries_by_repo ON webhook_deliveries (repo_id, id);
 CREATE INDEX webhook_deliveries_by_age ON webhook_deliveries (received_at);
 

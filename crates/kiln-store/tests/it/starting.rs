@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use kiln_core::run::{Again, Conclusion, RunState};
+use kiln_core::time::Timestamp;
+use kiln_store::directory::deliveries::{self, NewDelivery};
+use kiln_store::directory::schedules::{self, FoundSchedule};
 use kiln_store::directory::{repositories, workflows};
-use kiln_store::runs::{Created, NewRun};
-use kiln_store::{Refusal, Scope, Store};
+use kiln_store::runs::{Created, NewRun, Runs};
+use kiln_store::{Refusal, Scope, Store, StoreError, Tx};
 use kiln_testkit::runs::{Site, add_repository, plan};
 
-use crate::world::{actor, refusal, write};
+use crate::world::{SYSTEM, actor, refusal, write};
 
 const ONE: &str = "  a: {runs-on: linux, steps: [{run: x}]}";
 
@@ -128,3 +131,79 @@ async fn a_run_with_texts_that_cannot_be_kept_is_refused(store: Store) {
     assert!(site.runs.create(fine).await.is_ok());
 }
 on_both!(a_run_with_texts_that_cannot_be_kept_is_refused);
+
+/// Takes what is due and creates its runs; those of what is disabled are passed over.
+async fn fire(tx: &mut Tx<'_>, runs: &Runs, like: &NewRun) -> Result<Vec<Created>, StoreError> {
+    let tomorrow = Timestamp(tx.now().0 + 86_400_000);
+    let mut made = Vec::new();
+    for due in schedules::take_due(tx, SYSTEM, 10, |_| Some(tomorrow)).await? {
+        let event = "schedule".to_owned();
+        let (org, repo, workflow) = (due.org, due.repo, due.workflow);
+        let new = NewRun { org, repo, workflow, event, ..like.clone() };
+        match runs.create_in(tx, &new).await {
+            Err(StoreError::Refused(Refusal::Conflict(_))) => {}
+            created => made.push(created?),
+        }
+    }
+    Ok(made)
+}
+
+/// A server that dies between a schedule and its run loses neither.
+async fn schedules_move_on_together_with_their_runs(store: Store) {
+    let site = Site::new(store).await;
+    let store = site.store().clone();
+    let (other, _, idle) = add_repository(&store, "other", "app").await;
+    for (org, workflow) in [(site.org, site.workflow), (other, idle)] {
+        let (cron, timezone) = ("0 3 * * *".to_owned(), "UTC".to_owned());
+        let due = [FoundSchedule { cron, timezone, next_at: Timestamp(1_000) }];
+        let scope = Scope::Org(org);
+        write!(store, |tx| schedules::set(tx, scope, &actor(), workflow, &due)).unwrap();
+    }
+    let scope = Scope::Org(other);
+    write!(store, |tx| workflows::set_enabled(tx, scope, &actor(), idle, false)).unwrap();
+    let (runs, like) = (site.runs.clone(), push(&site));
+    let died = async move |tx: &mut Tx<'_>| {
+        assert_eq!(fire(tx, &runs, &like).await?.len(), 1);
+        Err::<(), _>(StoreError::Closed)
+    };
+    store.write(died).await.unwrap_err();
+    assert!(site.claim(1, 5).await.is_empty());
+    let (runs, like) = (site.runs.clone(), push(&site));
+    let made = store.write(async move |tx: &mut Tx<'_>| fire(tx, &runs, &like).await);
+    let made = made.await.unwrap();
+    let jobs = site.claim(1, 5).await;
+    assert_eq!(jobs.iter().map(|job| Created::New(job.run)).collect::<Vec<_>>(), made);
+    let left = write!(store, |tx| schedules::take_due(tx, SYSTEM, 10, |_| None)).unwrap();
+    assert_eq!(left, []);
+    let report = kiln_store::inspect::inspect(&store).await.unwrap();
+    assert!(report.is_clean(), "{report:?}");
+}
+on_both!(schedules_move_on_together_with_their_runs);
+
+/// Two servers that handle the same delivery make its runs once.
+async fn a_delivery_is_handled_together_with_its_runs(store: Store) {
+    let site = Site::new(store).await;
+    let store = site.store().clone();
+    let new = NewDelivery {
+        repo: Some(site.repo),
+        forge: "github".to_owned(),
+        delivery: "d-1".to_owned(),
+        event: "push".to_owned(),
+        payload: b"{}".to_vec(),
+    };
+    let id = write!(store, |tx| deliveries::receive(tx, SYSTEM, new.clone())).unwrap().unwrap();
+    let handle = || {
+        let (store, runs, new) = (store.clone(), site.runs.clone(), push(&site));
+        let work = async move |tx: &mut Tx<'_>| {
+            deliveries::mark_handled(tx, SYSTEM, id).await?;
+            runs.create_in(tx, &new).await
+        };
+        async move { store.write(work).await }
+    };
+    let both = tokio::join!(handle(), handle());
+    assert_eq!([&both.0, &both.1].iter().filter(|made| made.is_ok()).count(), 1);
+    let refused = refusal(if both.0.is_ok() { both.1 } else { both.0 });
+    assert!(matches!(refused, Refusal::Conflict(_)), "{refused:?}");
+    assert_eq!(site.claim(1, 5).await.len(), 1);
+}
+on_both!(a_delivery_is_handled_together_with_its_runs);

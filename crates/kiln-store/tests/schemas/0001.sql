@@ -75,7 +75,7 @@ INSERT INTO outbox (id, kind, run_id, payload, due_at, tries, error, created_at)
 INSERT INTO audit (id, org_id, at, actor_kind, actor, action, subject_kind, subject_id, detail, address) VALUES
     (1, NULL, 81, 'system', 'kiln', 'start', 'server', NULL, NULL, NULL),
     (2, 1, 82, 'user', 'mona', 'secret.set', 'secret', 1, '{"name": "TOKEN"}', '127.0.0.1');
-INSERT INTO webhook_deliveries (id, org_id, repo_id, forge, delivery, event, payload, status, error, received_at, handled_at) VALUES
-    (1, NULL, NULL, 'github', 'd-1', 'ping', {bytes:7b7d}, 'handled', NULL, 83, 84), (2, 1, 1, 'github', 'd-2', 'push', {bytes:}, 'failed', 'no such ref', 85, NULL);
+INSERT INTO webhook_deliveries (id, org_id, repo_id, forge, delivery, event, payload, status, error, received_at, handled_at, taken_at) VALUES
+    (1, NULL, NULL, 'github', 'd-1', 'ping', {bytes:7b7d}, 'handled', NULL, 83, 84, NULL), (2, 1, 1, 'github', 'd-2', 'push', {bytes:}, 'received', 'no such ref', 85, NULL, 86);
 INSERT INTO schedules (id, org_id, repo_id, workflow_id, cron, timezone, enabled, next_at, last_at) VALUES
     (1, 1, 1, 1, '*/5 * * * *', 'UTC', 1, 86, NULL), (2, 2, 2, 2, '0 0 * * *', 'Europe/Berlin', 0, 87, 88);
