@@ -14,10 +14,11 @@ use super::facts::Known;
 use super::open::{Batch, Open};
 use super::rows::Attempt;
 use super::{Runs, load, save, view};
+use crate::directory::audit::{self, Deed};
 use crate::directory::documents::{self, Hash};
 use crate::directory::{names, workflows};
 use crate::tx::millis;
-use crate::{Refusal, Scope, StoreError, Tx};
+use crate::{Actor, Refusal, Scope, StoreError, Tx};
 
 /// The priority of what a person asked to be built again: it goes first.
 pub const REBUILD: i64 = 100;
@@ -130,15 +131,19 @@ impl Runs {
     pub async fn again(
         &self,
         scope: Scope,
+        actor: &Actor,
         run: RunId,
         what: Again,
-        actor: impl Into<String>,
     ) -> Result<u32, StoreError> {
-        let (known, actor) = (self.known.clone(), actor.into());
+        let (known, actor) = (self.known.clone(), actor.clone());
         let work = async move |tx: &mut Tx<'_>| {
             let whose = view::visible(tx, scope, run).await?;
             workflows::may_start(tx, Scope::Org(whose.org), whose.workflow).await?;
-            again(tx, &known, run, what, &actor).await
+            let number = again(tx, &known, run, what, &actor.shown()).await?;
+            let detail = json!({ "attempt": number, "what": word_of(what) });
+            let deed = Deed { org: Some(whose.org), action: "run.again", subject: run.0, detail };
+            audit::record(tx, &actor, deed).await?;
+            Ok(number)
         };
         self.store.write(work).await
     }
@@ -244,6 +249,16 @@ async fn insert_run(tx: &mut Tx<'_>, new: &NewRun, number: i64) -> Result<RunId,
         )
         .await?;
     Ok(RunId(row.get(0)?))
+}
+
+/// For the audit log.
+fn word_of(what: Again) -> serde_json::Value {
+    match what {
+        Again::All => json!("all"),
+        Again::Failed => json!("failed"),
+        Again::Node(node) => json!({ "node": node }),
+        Again::Leg(leg) => json!({ "leg": leg }),
+    }
 }
 
 async fn again(

@@ -10,6 +10,7 @@ use kiln_store::directory::{
     audit, deliveries, documents, environments, members, organizations, pools, registration_keys,
     repositories, runners, schedules, secrets, teams, users, variables, workflows,
 };
+use kiln_store::runs;
 use kiln_store::{Page, Scope, Store, StoreError, Tx};
 
 use crate::world::{
@@ -86,6 +87,8 @@ async fn directory_questions(tx: &mut Tx<'_>, scope: Scope, of: &World) -> Answe
         deliveries::payload(tx, scope, of.delivery);
         deliveries::list(tx, scope, of.repo, page());
         audit::list(tx, scope, of.org, page());
+        runs::list(tx, scope, Some(of.repo), page());
+        runs::list(tx, scope, None, page());
     }
 }
 
@@ -272,7 +275,7 @@ async fn what_belongs_to_another_organization_looks_like_nothing(store: Store) {
     let own = ask(&store, acme.scope(), &acme).await;
     let foreign = ask(&store, other.scope(), &acme).await;
     let nothing = ask(&store, other.scope(), &World::missing()).await;
-    assert_eq!(own.len(), 56);
+    assert_eq!(own.len(), 58);
     for ((own, foreign), nothing) in own.iter().zip(&foreign).zip(&nothing) {
         let (question, foreign) = foreign;
         assert_eq!(foreign, &nothing.1, "{question}");

@@ -7,7 +7,7 @@ use kiln_core::time::Timestamp;
 use kiln_store::directory::deliveries::{self, NewDelivery};
 use kiln_store::directory::schedules::{self, FoundSchedule};
 use kiln_store::directory::{repositories, workflows};
-use kiln_store::runs::{Created, NewRun, Runs};
+use kiln_store::runs::{Answer, Created, NewRun, Runs};
 use kiln_store::{Refusal, Scope, Store, StoreError, Tx};
 use kiln_testkit::runs::{Site, add_repository, plan};
 
@@ -90,7 +90,7 @@ async fn what_is_disabled_starts_no_runs_and_what_is_paused_does(store: Store) {
     write!(store, |tx| repositories::set_enabled(tx, scope, &actor(), repo, false)).unwrap();
     let words = "the repository is disabled and starts no runs; enable it first";
     assert_eq!(told().await, Refusal::Conflict(words.to_owned()));
-    let again = site.runs.again(scope, run, Again::All, "me").await;
+    let again = site.runs.again(scope, &actor(), run, Again::All).await;
     assert_eq!(refusal(again), Refusal::Conflict(words.to_owned()));
     write!(store, |tx| repositories::set_enabled(tx, scope, &actor(), repo, true)).unwrap();
     write!(store, |tx| repositories::pause(tx, scope, &actor(), repo, "a move")).unwrap();
@@ -207,3 +207,52 @@ async fn a_delivery_is_handled_together_with_its_runs(store: Store) {
     assert_eq!(site.claim(1, 5).await.len(), 1);
 }
 on_both!(a_delivery_is_handled_together_with_its_runs);
+
+/// What a workflow's expressions make must not keep its rows from being written.
+async fn a_run_goes_on_whatever_its_workflow_calls_things(store: Store) {
+    let site = Site::new(store).await;
+    let long = "x".repeat(3_000);
+    let jobs = format!(
+        r#"
+  named: {{name: "a\0b", runs-on: linux, steps: [{{run: x}}]}}
+  matrix: {{strategy: {{matrix: {{v: ["\0", {long}]}}}}, runs-on: linux, steps: [{{run: x}}]}}
+  group: {{concurrency: "g\0", runs-on: linux, steps: [{{run: x}}]}}
+  wide: {{concurrency: {long}, runs-on: linux, steps: [{{run: x}}]}}
+  label: {{runs-on: "a\0b", steps: [{{run: x}}]}}
+  note:
+    strategy: {{max-parallel: "${{{{ fromJSON('\"\\u0000{long}\"') }}}}", matrix: {{v: [1]}}}}
+    runs-on: linux
+    steps: [{{run: x}}]
+"#
+    );
+    let run = site.run(&jobs).await;
+    let mut names = Vec::new();
+    for job in site.claim(1, 9).await {
+        assert_eq!(site.finish(&job, 1, Conclusion::Success).await, Answer::Accepted);
+        names.push(job.name);
+    }
+    names.sort_unstable();
+    let cut = format!("matrix ({}…", "x".repeat(391));
+    assert_eq!(names, ["a\u{fffd}b", &cut, "matrix (\u{fffd})"]);
+    let view = site.view(run).await;
+    assert_eq!(view.state, RunState::Done(Conclusion::Failure));
+    let notes = view.jobs.iter().filter_map(|job| job.note.as_deref());
+    let notes: Vec<_> = notes.chain(view.nodes.iter().filter_map(|n| n.note.as_deref())).collect();
+    let has = |part: &str| assert!(notes.iter().any(|note| note.contains(part)), "{notes:?}");
+    has("the concurrency group has a control character");
+    has("the concurrency group has 3000 characters; expected up to 400");
+    has("`runs-on`: a label has a control character");
+    has("`max-parallel` is \u{fffd}xxx");
+    assert!(notes.iter().all(|note| note.chars().count() <= 2_000));
+}
+on_both!(a_run_goes_on_whatever_its_workflow_calls_things);
+
+async fn a_run_whose_group_cannot_be_named_fails_and_others_go_on(store: Store) {
+    let site = Site::new(store).await;
+    let text = format!("on: push\nconcurrency: \"a\\0b\"\njobs:\n{ONE}");
+    let run = site.runs.create(site.push(plan(&text))).await.unwrap().run();
+    assert_eq!(site.view(run).await.state, RunState::Done(Conclusion::StartupFailure));
+    let other = site.run(ONE).await;
+    assert_eq!(site.claim(1, 9).await[0].run, other);
+}
+on_both!(a_run_whose_group_cannot_be_named_fails_and_others_go_on);
