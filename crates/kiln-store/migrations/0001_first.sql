@@ -187,11 +187,14 @@ CREATE TABLE documents (
     created_at {int} NOT NULL
 ) {strict};
 
--- What makes a trigger the same as an earlier one: a fingerprint or the caller's own key.
+-- What makes a trigger the same as an earlier one of its repository: a fingerprint or the caller's own
+-- key. The key comes first because retention looks for keys alone.
 CREATE TABLE trigger_keys (
-    key TEXT PRIMARY KEY,
+    repo_id {int} NOT NULL,
+    key TEXT NOT NULL,
     run_id {int} NOT NULL,
-    at {int} NOT NULL
+    at {int} NOT NULL,
+    PRIMARY KEY (key, repo_id)
 ) {strict};
 CREATE INDEX trigger_keys_by_age ON trigger_keys (at);
 
@@ -549,8 +552,11 @@ CREATE TABLE webhook_deliveries (
     error TEXT,
     received_at {int} NOT NULL,
     handled_at {int},
+    -- When somebody last took it to handle it; NULL when it needs nobody any more.
+    taken_at {int},
     UNIQUE (forge, delivery)
 ) {strict};
+CREATE INDEX webhook_deliveries_waiting ON webhook_deliveries (taken_at) WHERE taken_at IS NOT NULL;
 CREATE INDEX webhook_deliveries_by_repo ON webhook_deliveries (repo_id, id);
 CREATE INDEX webhook_deliveries_by_age ON webhook_deliveries (received_at);
 

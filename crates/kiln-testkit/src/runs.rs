@@ -14,7 +14,7 @@ use kiln_lang::source::SourceMap;
 use kiln_lang::workflow::uses::CallTarget;
 use kiln_store::claims::{self, Asking, Claimed};
 use kiln_store::runs::{self, Answer, Evaluators, Happened, JobNews, NewRun, RunView, Runs, Word};
-use kiln_store::{Duty, Scope, Store, StoreError, Tx};
+use kiln_store::{Actor, ActorKind, Duty, Scope, Store, StoreError, Tx};
 
 /// Evaluates expressions as a server would, with a push to `main`.
 #[derive(Debug)]
@@ -187,6 +187,11 @@ impl Site {
         let read = async move |tx: &mut Tx<'_>| runs::view(tx, SYSTEM, run, None).await;
         self.store().read(read).await.expect("the run exists")
     }
+}
+
+/// Whoever cancels runs and runs them again.
+pub fn somebody() -> Actor {
+    Actor::new(ActorKind::Person, "me")
 }
 
 /// Tests see everything.

@@ -6,6 +6,7 @@
 mod call;
 mod contexts;
 mod data;
+mod names;
 mod placement;
 mod secrets;
 #[cfg(test)]
@@ -161,7 +162,7 @@ fn expand_value(matrix: &Value) -> Result<Vec<Object>, String> {
 
 fn request(group: &Concurrency, env: &dyn Env) -> Result<GroupRequest, String> {
     Ok(GroupRequest {
-        name: to_text(&evaluate_template(&group.group, env)?).into_owned(),
+        name: names::exact("the concurrency group", &evaluate_template(&group.group, env)?)?,
         cancel_in_progress: boolean(group.cancel_in_progress.as_ref(), false, env)?,
         queue: group.queue,
     })

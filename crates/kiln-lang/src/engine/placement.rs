@@ -5,10 +5,10 @@ use kiln_core::plan::{Data, JobKind};
 use kiln_core::run::{JobContext, LegNo, Neighbourhood, Placement};
 use kiln_core::value::Value;
 
-use crate::expr::coerce::to_text;
 use crate::expr::eval::Env;
 
 use super::contexts::JobEnv;
+use super::names::{exact, shown};
 use super::{Expressions, evaluate_data, evaluate_template};
 
 /// The labels that a runner must have to take a leg, as `runs-on` has them.
@@ -50,13 +50,14 @@ pub(super) fn placement(
 fn name(job: &JobContext<'_>, env: &dyn Env) -> String {
     let written = job.job.name.as_ref().map(|name| evaluate_template(name, env));
     if let Some(Ok(name)) = written {
-        return to_text(&name).into_owned();
+        return shown(&name);
     }
     let id = &job.job.id;
-    match job.leg.map(|leg| leg_name(&leg.matrix)).unwrap_or_default() {
+    let name = match job.leg.map(|leg| leg_name(&leg.matrix)).unwrap_or_default() {
         values if values.is_empty() => id.clone(),
         values => format!("{id} ({values})"),
-    }
+    };
+    shown(&Value::from(name))
 }
 
 /// What `runs-on` asks for.
@@ -92,7 +93,7 @@ fn word(what: &str, value: &Value) -> Result<String, String> {
         Value::Array(_) | Value::Object(_) => {
             Err(format!("a {what} must be a text, found {}", value.kind()))
         }
-        value => Some(to_text(value).into_owned())
+        value => Some(exact(&format!("a {what}"), value)?)
             .filter(|text| !text.trim().is_empty())
             .ok_or_else(|| format!("a {what} is empty")),
     }
@@ -113,5 +114,6 @@ fn environment(job: &JobContext<'_>, env: &dyn Env) -> Result<Option<String>, St
         Value::Object(whole) => whole.get("name").cloned().unwrap_or_default(),
         name => name,
     };
-    Ok(Some(to_text(&name).into_owned()).filter(|name| !name.is_empty()))
+    let name = exact("the name", &name).map_err(wrong)?;
+    Ok(Some(name).filter(|name| !name.is_empty()))
 }

@@ -32,6 +32,11 @@ impl Actor {
         Self::new(ActorKind::System, name)
     }
 
+    /// The name as rows keep it: PostgreSQL cannot keep the character 0.
+    pub(crate) fn shown(&self) -> String {
+        self.name.replace('\0', "")
+    }
+
     #[must_use]
     pub fn at(mut self, address: impl Into<String>) -> Self {
         self.address = Some(address.into());

@@ -42,7 +42,7 @@ pub(crate) async fn record(tx: &mut Tx<'_>, actor: &Actor, deed: Deed) -> Result
         deed.org.into(),
         tx.now().into(),
         actor.kind.into(),
-        actor.name.replace('\0', "").into(),
+        actor.shown().into(),
         deed.action.into(),
         kind.into(),
         deed.subject.into(),

@@ -1,5 +1,7 @@
 //! What forges sent: kept once each, to be handled and, if need be, handled again.
 
+use std::time::Duration;
+
 use kiln_core::id::{DeliveryId, OrgId, RepoId};
 use kiln_core::time::Timestamp;
 use serde_json::json;
@@ -9,11 +11,18 @@ use super::audit::{self, Deed};
 use super::page::Page;
 use super::scope::Scope;
 use super::{names, repositories};
+use crate::tx::millis;
 use crate::words::words;
-use crate::{Refusal, Row, StoreError, Tx};
+use crate::{Row, Sql, StoreError, Tx, Value};
 
 /// GitHub's limit.
 const LONGEST: usize = 25 << 20;
+
+macro_rules! columns {
+    () => {
+        "id, org_id, repo_id, forge, delivery, event, status, error, received_at, handled_at"
+    };
+}
 
 words! {
     /// How far a delivery has come.
@@ -50,7 +59,7 @@ pub struct NewDelivery {
 }
 
 /// Keeps what a forge sent; `None` when it came before. What came before may be about somebody else, so
-/// nothing is said about it.
+/// nothing is said about it. Who receives it handles it; if they die, [`take_waiting`] finds it.
 pub async fn receive(
     tx: &mut Tx<'_>,
     scope: Scope,
@@ -79,7 +88,7 @@ pub async fn receive(
     let made = tx
         .row(
             "INSERT INTO webhook_deliveries (org_id, repo_id, forge, delivery, event, payload, \
-             received_at, status) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) \
+             received_at, status, taken_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $7) \
              ON CONFLICT DO NOTHING RETURNING id",
             &row,
         )
@@ -87,11 +96,53 @@ pub async fn receive(
     made.map(|row| row.get(0)).transpose()
 }
 
+/// Takes deliveries that nobody has handled although somebody took them longer ago than `patience`, or
+/// that are to be handled again: up to `most`, those that wait longest first. Nobody else gets the same
+/// until it has waited again.
+pub async fn take_waiting(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    most: u32,
+    patience: Duration,
+) -> Result<Vec<Delivery>, StoreError> {
+    scope.system("delivery")?;
+    let patience = i64::try_from(patience.as_millis()).unwrap_or(i64::MAX);
+    let before = millis(tx.now()).saturating_sub(patience);
+    let rows = tx.rows(WAITING, &[before.into(), most.min(Page::LARGEST).into()]).await?;
+    let waiting = rows.iter().map(delivery).collect::<Result<Vec<_>, _>>()?;
+    let taken: Vec<Vec<Value>> =
+        waiting.iter().map(|one| vec![one.id.into(), tx.now().into()]).collect();
+    tx.execute_all(TAKE, &taken).await?;
+    Ok(waiting)
+}
+
+const WAITING: Sql = Sql::of(
+    concat!(
+        "SELECT ",
+        columns!(),
+        " FROM webhook_deliveries WHERE taken_at <= $1 ORDER BY taken_at LIMIT $2"
+    ),
+    concat!(
+        "SELECT ",
+        columns!(),
+        " FROM webhook_deliveries WHERE taken_at <= $1 ORDER BY taken_at LIMIT $2 \
+         FOR UPDATE SKIP LOCKED"
+    ),
+);
+
+const TAKE: Sql = Sql::of(
+    "UPDATE webhook_deliveries SET taken_at = $2 WHERE id = $1",
+    "UPDATE webhook_deliveries SET taken_at = n.at \
+     FROM unnest($1::bigint[], $2::bigint[]) AS n (id, at) WHERE webhook_deliveries.id = n.id",
+);
+
+/// Must be in the transaction that creates the runs. One that was handled already is refused, so that two
+/// who handle it at the same time do not both create them.
 pub async fn mark_handled(tx: &mut Tx<'_>, scope: Scope, id: DeliveryId) -> Result<(), StoreError> {
     mark(tx, scope, id, DeliveryStatus::Handled, None).await
 }
 
-/// With the reason, for people.
+/// With the reason, for people. It is not tried again, unless somebody asks for it.
 pub async fn mark_failed(
     tx: &mut Tx<'_>,
     scope: Scope,
@@ -110,23 +161,28 @@ async fn mark(
     error: Option<String>,
 ) -> Result<(), StoreError> {
     let row = [id.into(), scope.parameter(), status.into(), error.into(), tx.now().into()];
-    let sql = "UPDATE webhook_deliveries SET status = $3, error = $4, handled_at = $5 \
-               WHERE id = $1 AND (org_id = $2 OR $2 IS NULL)";
-    if tx.execute(sql, &row).await? == 0 {
-        return Err(Refusal::NotFound("delivery").into());
+    let sql = "UPDATE webhook_deliveries SET status = $3, error = $4, handled_at = $5, taken_at = NULL \
+               WHERE id = $1 AND (org_id = $2 OR $2 IS NULL) AND taken_at IS NOT NULL";
+    if tx.execute(sql, &row).await? > 0 {
+        return Ok(());
     }
-    Ok(())
+    let known = get(tx, scope, id).await?;
+    names::conflict(format!(
+        "the delivery `{}` was handled already; replay it to handle it again",
+        known.delivery
+    ))
 }
 
-/// Makes a delivery wait to be handled again. One that waits already goes on waiting.
+/// Makes a delivery wait to be handled again, by whoever takes it next. One that waits already goes on
+/// waiting.
 pub async fn replay(
     tx: &mut Tx<'_>,
     scope: Scope,
     actor: &Actor,
     id: DeliveryId,
 ) -> Result<Delivery, StoreError> {
-    let sql = "UPDATE webhook_deliveries SET status = $3, error = NULL, handled_at = NULL \
-               WHERE id = $1 AND (org_id = $2 OR $2 IS NULL)";
+    let sql = "UPDATE webhook_deliveries SET status = $3, error = NULL, handled_at = NULL, \
+               taken_at = coalesce(taken_at, 0) WHERE id = $1 AND (org_id = $2 OR $2 IS NULL)";
     tx.execute(sql, &[id.into(), scope.parameter(), DeliveryStatus::Received.into()]).await?;
     let delivery = get(tx, scope, id).await?;
     let deed = Deed {
@@ -142,8 +198,9 @@ pub async fn replay(
 macro_rules! select {
     ($rest:literal) => {
         concat!(
-            "SELECT id, org_id, repo_id, forge, delivery, event, status, error, received_at, \
-             handled_at FROM webhook_deliveries WHERE (org_id = $1 OR $1 IS NULL) AND ",
+            "SELECT ",
+            columns!(),
+            " FROM webhook_deliveries WHERE (org_id = $1 OR $1 IS NULL) AND ",
             $rest
         )
     };

@@ -41,13 +41,25 @@ impl crate::FromValue for Hash {
     }
 }
 
+impl std::fmt::Display for Hash {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// Refuses a text that cannot be kept.
+pub(crate) fn check(text: &str) -> Result<(), StoreError> {
+    if text.len() <= LONGEST && !text.contains('\0') {
+        return Ok(());
+    }
+    names::invalid(format!(
+        "the document cannot be kept; expected up to {LONGEST} bytes without the character 0"
+    ))
+}
+
 /// Keeps a text, once, however often it is put.
 pub async fn put(tx: &mut Tx<'_>, text: &str) -> Result<Hash, StoreError> {
-    if text.len() > LONGEST || text.contains('\0') {
-        return names::invalid(format!(
-            "the document cannot be kept; expected up to {LONGEST} bytes without the character 0"
-        ));
-    }
+    check(text)?;
     let hash = Hash::of(text);
     let now = millis(tx.now());
     // Looked for first: an upsert locks the row even if it changes nothing, and everybody who starts the

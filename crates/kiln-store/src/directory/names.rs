@@ -31,6 +31,17 @@ pub(crate) fn line(what: &str, text: &str, longest: usize) -> Result<(), StoreEr
     ))
 }
 
+/// A text of up to `longest` bytes that may be empty and may have lines.
+pub(crate) fn text(what: &str, text: &str, longest: usize) -> Result<(), StoreError> {
+    if text.len() <= longest && !text.contains('\0') {
+        return Ok(());
+    }
+    invalid(format!(
+        "`{}` cannot be {what}; expected up to {longest} bytes without the character 0",
+        excerpt(text)
+    ))
+}
+
 /// A line that may be missing.
 pub(crate) fn line_if_any(
     what: &str,
@@ -148,6 +159,16 @@ mod tests {
         check(line("a reason", "späte Änderung", 40), Ok(()));
         for text in ["", "a\0", "a\nb", "12345678901"] {
             check(line("a reason", text, 10), Err("expected 1 to 10 bytes on one line"));
+        }
+    }
+
+    #[test]
+    fn a_text_may_be_empty_and_have_lines() {
+        for given in ["", "a\nb", "1234567890"] {
+            check(text("a title", given, 10), Ok(()));
+        }
+        for given in ["a\0", "12345678901"] {
+            check(text("a title", given, 10), Err("cannot be a title; expected up to 10 bytes"));
         }
     }
 

@@ -175,7 +175,7 @@ pub async fn pause(
 ) -> Result<(), StoreError> {
     names::line("a reason", reason, 500)?;
     let sql = "UPDATE repositories SET paused = $2, updated_at = $3 WHERE id = $1";
-    let words = format!("{}: {reason}", actor.name.replace('\0', ""));
+    let words = format!("{}: {reason}", actor.shown());
     let detail = json!({ "reason": reason });
     set(tx, (scope, actor, id), (sql, words.into()), "repository.pause", detail).await
 }

@@ -145,7 +145,7 @@ pub async fn list_of_workflow(
 
 /// Takes the schedules that are due, up to `most`, and moves each to its next time in the same
 /// transaction: whoever else takes at the same moment gets others. One that has no next time is disabled.
-/// The runs must be made in this transaction, too.
+/// The runs must be made in this transaction, too: see [`Runs::create_in`](crate::runs::Runs::create_in).
 pub async fn take_due<F>(
     tx: &mut Tx<'_>,
     scope: Scope,

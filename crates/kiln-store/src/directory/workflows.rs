@@ -94,6 +94,30 @@ pub async fn set_enabled(
     audit::record(tx, actor, deed).await
 }
 
+/// Refuses a workflow that must not start runs; says which repository it is of. One that is paused may
+/// start them: their jobs wait.
+pub(crate) async fn may_start(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    id: WorkflowId,
+) -> Result<RepoId, StoreError> {
+    let sql = "SELECT w.repo_id, w.enabled, r.enabled FROM workflows w \
+               JOIN repositories r ON r.id = w.repo_id \
+               WHERE w.id = $1 AND (w.org_id = $2 OR $2 IS NULL)";
+    let row = tx.one("workflow", sql, &[id.into(), scope.parameter()]).await?;
+    if !row.get::<bool>(2)? {
+        return names::conflict(disabled("repository"));
+    }
+    if !row.get::<bool>(1)? {
+        return names::conflict(disabled("workflow"));
+    }
+    row.get(0)
+}
+
+fn disabled(what: &str) -> String {
+    format!("the {what} is disabled and starts no runs; enable it first")
+}
+
 /// The number of the next run. Nobody else gets the same one.
 pub async fn next_run_number(
     tx: &mut Tx<'_>,

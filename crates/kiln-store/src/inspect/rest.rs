@@ -60,10 +60,11 @@ async fn tasks(tx: &mut Tx<'_>, report: &mut Report) -> Result<(), StoreError> {
 
 async fn triggers(tx: &mut Tx<'_>, report: &mut Report) -> Result<(), StoreError> {
     let sql = "SELECT k.key, k.run_id FROM trigger_keys AS k
-               LEFT JOIN runs AS r ON r.id = k.run_id WHERE r.id IS NULL LIMIT 1000";
+               LEFT JOIN runs AS r ON r.id = k.run_id AND r.repo_id = k.repo_id
+               WHERE r.id IS NULL LIMIT 1000";
     for row in tx.rows(sql, &[]).await? {
         let (key, run): (String, i64) = (row.get(0)?, row.get(1)?);
-        let text = format!("it leads to run {run}, which does not exist");
+        let text = format!("it leads to run {run}, which its repository does not have");
         report.find(Rule::Trigger, format!("the key `{key}` of a trigger"), text);
     }
     Ok(())

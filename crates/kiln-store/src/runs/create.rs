@@ -7,15 +7,18 @@ use kiln_core::id::{OrgId, RepoId, RunId, WorkflowId};
 use kiln_core::plan::Plan;
 use kiln_core::queue::Class;
 use kiln_core::run::{self, Again, Event, Run};
+use serde_json::json;
 
 use super::change::Work;
 use super::facts::Known;
 use super::open::{Batch, Open};
 use super::rows::Attempt;
 use super::{Runs, load, save, view};
-use crate::directory::{documents, workflows};
+use crate::directory::audit::{self, Deed};
+use crate::directory::documents::{self, Hash};
+use crate::directory::{names, workflows};
 use crate::tx::millis;
-use crate::{Refusal, Scope, StoreError, Tx};
+use crate::{Actor, Refusal, Scope, StoreError, Tx};
 
 /// The priority of what a person asked to be built again: it goes first.
 pub const REBUILD: i64 = 100;
@@ -41,7 +44,8 @@ pub struct NewRun {
     pub context: String,
     pub class: Class,
     pub priority: i64,
-    /// A trigger with the same key within the time makes no second run.
+    /// A trigger with the same key in the same repository within the time makes no second run: see
+    /// [`Self::fingerprint`] and [`Self::callers_key`].
     pub once: Option<(String, Duration)>,
 }
 
@@ -61,28 +65,85 @@ impl Created {
     }
 }
 
+/// Events that somebody or a timetable asks for: each is meant, however soon it follows the last.
+const MEANT: [&str; 3] = ["workflow_dispatch", "repository_dispatch", "schedule"];
+
+impl NewRun {
+    /// For [`Self::once`]: a forge that tells the same event twice within five minutes means one run of
+    /// the workflow for the commit and ref. `None` for manual and scheduled runs.
+    pub fn fingerprint(&self) -> Option<(String, Duration)> {
+        if MEANT.contains(&self.event.as_str()) {
+            return None;
+        }
+        let Self { workflow, event, reference, head_sha, .. } = self;
+        let parts = json!([workflow.0, event, reference, head_sha]).to_string();
+        Some((format!("fingerprint {}", Hash::of(&parts)), Duration::from_mins(5)))
+    }
+
+    /// For [`Self::once`]: the key with which a caller may ask for the same run of the workflow again
+    /// within a day, as HTTP's `Idempotency-Key`.
+    pub fn callers_key(&self, key: &str) -> (String, Duration) {
+        let parts = json!([self.workflow.0, key]).to_string();
+        (format!("caller {}", Hash::of(&parts)), Duration::from_hours(24))
+    }
+
+    /// Refuses texts that cannot be kept, before anything is written.
+    fn check(&self) -> Result<(), StoreError> {
+        let branch = self.head_branch.as_deref().unwrap_or_default();
+        names::text("an event", &self.event, 100)?;
+        names::text("an actor", &self.actor, 255)?;
+        names::text("a degree of trust", &self.trust, 100)?;
+        names::text("a ref", &self.reference, 1_000)?;
+        names::text("the hash of a commit", &self.head_sha, 100)?;
+        names::text("a branch", branch, 1_000)?;
+        names::text("the title of a run", &self.title, 4_000)?;
+        documents::check(&self.context)?;
+        self.once.as_ref().map_or(Ok(()), |(key, _)| names::line("the key of a trigger", key, 500))
+    }
+
+    fn plan_text(&self) -> Result<Arc<str>, StoreError> {
+        let text = serde_json::to_string(&*self.plan)
+            .map_err(|error| Refusal::Invalid(format!("the plan cannot be kept: {error}")))?;
+        documents::check(&text)?;
+        Ok(text.into())
+    }
+}
+
 impl Runs {
     /// Creates a run and starts it: what needs nothing is in the queue when this returns.
+    ///
+    /// After [`StoreError::InDoubt`] nobody knows whether there is a run. Who asks again then must give
+    /// [`NewRun::once`], or there may be two.
     pub async fn create(&self, new: NewRun) -> Result<Created, StoreError> {
-        let plan = serde_json::to_string(&*new.plan)
-            .map_err(|error| Refusal::Invalid(format!("the plan cannot be kept: {error}")))?;
-        let (known, plan) = (self.known.clone(), Arc::<str>::from(plan));
+        let (known, plan) = (self.known.clone(), new.plan_text()?);
         let work = async move |tx: &mut Tx<'_>| create(tx, &known, &new, &plan).await;
         self.store.write(work).await
+    }
+
+    /// Creates a run with whatever else the transaction does, so that neither is without the other: the
+    /// schedule that moves on, the delivery that is handled. A refusal leaves no trace, so the rest may go
+    /// on without the run.
+    pub async fn create_in(&self, tx: &mut Tx<'_>, new: &NewRun) -> Result<Created, StoreError> {
+        create(tx, &self.known, new, &new.plan_text()?).await
     }
 
     /// Runs a run that ended again, or a part of it, as a further attempt. It goes first.
     pub async fn again(
         &self,
         scope: Scope,
+        actor: &Actor,
         run: RunId,
         what: Again,
-        actor: impl Into<String>,
     ) -> Result<u32, StoreError> {
-        let (known, actor) = (self.known.clone(), actor.into());
+        let (known, actor) = (self.known.clone(), actor.clone());
         let work = async move |tx: &mut Tx<'_>| {
-            view::visible(tx, scope, run).await?;
-            again(tx, &known, run, what, &actor).await
+            let whose = view::visible(tx, scope, run).await?;
+            workflows::may_start(tx, Scope::Org(whose.org), whose.workflow).await?;
+            let number = again(tx, &known, run, what, &actor.shown()).await?;
+            let detail = json!({ "attempt": number, "what": word_of(what) });
+            let deed = Deed { org: Some(whose.org), action: "run.again", subject: run.0, detail };
+            audit::record(tx, &actor, deed).await?;
+            Ok(number)
         };
         self.store.write(work).await
     }
@@ -94,20 +155,20 @@ async fn create(
     new: &NewRun,
     plan: &str,
 ) -> Result<Created, StoreError> {
-    if let Some((key, window)) = &new.once
-        && let Some(run) = seen_before(tx, key, *window).await?
+    new.check()?;
+    if workflows::may_start(tx, Scope::Org(new.org), new.workflow).await? != new.repo {
+        return Err(Refusal::NotFound("workflow").into());
+    }
+    if let Some(once) = &new.once
+        && let Some(run) = seen_before(tx, new.repo, once).await?
     {
         return Ok(Created::Before(run));
-    }
-    let workflow = workflows::get(tx, Scope::Org(new.org), new.workflow).await?;
-    if workflow.repo != new.repo {
-        return Err(Refusal::NotFound("workflow").into());
     }
     let number = workflows::next_run_number(tx, Scope::Org(new.org), new.workflow).await?;
     let run = insert_run(tx, new, number).await?;
     if let Some((key, _)) = &new.once {
-        let sql = "UPDATE trigger_keys SET run_id = $2 WHERE key = $1";
-        tx.execute(sql, &[key.into(), run.0.into()]).await?;
+        let sql = "UPDATE trigger_keys SET run_id = $3 WHERE repo_id = $1 AND key = $2";
+        tx.execute(sql, &[new.repo.into(), key.into(), run.into()]).await?;
     }
     let attempt = Attempt {
         org: new.org,
@@ -138,27 +199,27 @@ async fn start(tx: &mut Tx<'_>, open: Open) -> Result<(), StoreError> {
     save::save(tx, &mut batch).await
 }
 
-/// The run that this key made within the window; otherwise the key is ours now.
+/// The run that this key made in the repository within the window; otherwise the key is ours now.
 async fn seen_before(
     tx: &mut Tx<'_>,
-    key: &str,
-    window: Duration,
+    repo: RepoId,
+    (key, window): &(String, Duration),
 ) -> Result<Option<RunId>, StoreError> {
     let now = millis(tx.now());
     let window = i64::try_from(window.as_millis()).unwrap_or(i64::MAX);
     let taken = tx
         .row(
-            "INSERT INTO trigger_keys (key, run_id, at) VALUES ($1, 0, $2)
-             ON CONFLICT (key) DO UPDATE SET at = excluded.at WHERE trigger_keys.at <= $3
+            "INSERT INTO trigger_keys (repo_id, key, run_id, at) VALUES ($1, $2, 0, $3)
+             ON CONFLICT (key, repo_id) DO UPDATE SET at = excluded.at WHERE trigger_keys.at <= $4
              RETURNING key",
-            &[key.into(), now.into(), now.saturating_sub(window).into()],
+            &[repo.into(), key.into(), now.into(), now.saturating_sub(window).into()],
         )
         .await?;
     if taken.is_some() {
         return Ok(None);
     }
-    let sql = "SELECT run_id FROM trigger_keys WHERE key = $1";
-    let row = tx.one("trigger", sql, &[key.into()]).await?;
+    let sql = "SELECT run_id FROM trigger_keys WHERE repo_id = $1 AND key = $2";
+    let row = tx.one("trigger", sql, &[repo.into(), key.into()]).await?;
     Ok(Some(RunId(row.get(0)?)))
 }
 
@@ -188,6 +249,16 @@ async fn insert_run(tx: &mut Tx<'_>, new: &NewRun, number: i64) -> Result<RunId,
         )
         .await?;
     Ok(RunId(row.get(0)?))
+}
+
+/// For the audit log.
+fn word_of(what: Again) -> serde_json::Value {
+    match what {
+        Again::All => json!("all"),
+        Again::Failed => json!("failed"),
+        Again::Node(node) => json!({ "node": node }),
+        Again::Leg(leg) => json!({ "leg": leg }),
+    }
 }
 
 async fn again(

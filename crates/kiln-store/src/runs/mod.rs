@@ -9,6 +9,7 @@ mod create;
 mod enqueue;
 mod facts;
 mod job;
+mod list;
 mod load;
 mod open;
 mod record;
@@ -23,13 +24,16 @@ use std::sync::Arc;
 
 use kiln_core::id::RunId;
 use kiln_core::run::Event;
+use serde_json::json;
 
-use crate::{Scope, Store, StoreError, Tx};
+use crate::directory::audit::{self, Deed};
+use crate::{Actor, Scope, Store, StoreError, Tx};
 
 pub use change::{Answer, Happened, JobNews, Refused, Word};
 pub use create::{Created, NewRun, REBUILD};
 pub use facts::Evaluators;
 pub(crate) use job::{JobRow, job_rows, write_jobs};
+pub use list::{RunStatus, RunSummary, list};
 pub(crate) use record::{Order, What};
 pub(crate) use release::{Used, charge};
 pub use tasks::Chore;
@@ -64,17 +68,24 @@ impl Runs {
     pub async fn cancel(
         &self,
         scope: Scope,
+        actor: &Actor,
         run: RunId,
-        by: impl Into<String>,
         reason: impl Into<String>,
         forced: bool,
     ) -> Result<Answer, StoreError> {
-        let (known, by, reason) = (self.known.clone(), by.into(), reason.into());
+        let (known, actor, reason) = (self.known.clone(), actor.clone(), reason.into());
         let work = async move |tx: &mut Tx<'_>| {
-            view::visible(tx, scope, run).await?;
-            let event = Event::Cancel { by: by.clone(), reason: reason.clone(), forced };
-            change::apply_all(tx, &known, &[Happened::Run { run, event }]).await
+            let org = Some(view::visible(tx, scope, run).await?.org);
+            let event = Event::Cancel { by: actor.shown(), reason: reason.clone(), forced };
+            let answer =
+                change::apply_all(tx, &known, &[Happened::Run { run, event }]).await?.remove(0);
+            if answer == Answer::Accepted {
+                let detail = json!({ "reason": reason, "forced": forced });
+                let deed = Deed { org, action: "run.cancel", subject: run.0, detail };
+                audit::record(tx, &actor, deed).await?;
+            }
+            Ok(answer)
         };
-        Ok(self.store.write(work).await?.remove(0))
+        self.store.write(work).await
     }
 }

@@ -237,6 +237,16 @@ fn time(time: Option<Timestamp>) -> Value {
     time.map(millis).into()
 }
 
+/// How many characters of a note are kept.
+const LONGEST_NOTE: usize = 2_000;
+
+/// What people read about how something ended. It may quote what a workflow has made, and PostgreSQL
+/// cannot keep the character 0.
+fn note(text: Option<&str>) -> Value {
+    let plain = |one: char| if one == '\0' { '\u{fffd}' } else { one };
+    text.map(|text| text.chars().take(LONGEST_NOTE).map(plain).collect::<String>()).into()
+}
+
 fn small(number: usize) -> Result<u32, StoreError> {
     u32::try_from(number).map_err(|_| Refusal::Invalid("a plan is too big".to_owned()).into())
 }
@@ -470,7 +480,7 @@ pub(super) fn node_row(run: &Run, node: &Node) -> Vec<Value> {
         node.max_parallel.into(),
         node.tripped.into(),
         outputs(&node.outputs),
-        node.note.as_deref().into(),
+        note(node.note.as_deref()),
     ]);
     row
 }
@@ -570,7 +580,7 @@ fn job_changing(leg: &Leg, job: &Job) -> [Value; 19] {
         time(leg.timings.started),
         time(leg.timings.ended),
         outputs(&leg.outputs),
-        leg.note.as_deref().into(),
+        note(leg.note.as_deref()),
     ]
 }
 

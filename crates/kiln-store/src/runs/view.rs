@@ -1,6 +1,6 @@
 //! A run as readers see it.
 
-use kiln_core::id::{JobId, OrgId, RepoId, RunId};
+use kiln_core::id::{JobId, OrgId, RepoId, RunId, WorkflowId};
 use kiln_core::run::{Conclusion, LegState, NodeState, RunState};
 use kiln_core::time::Timestamp;
 
@@ -62,8 +62,8 @@ pub async fn view(
     run: RunId,
     attempt: Option<u32>,
 ) -> Result<RunView, StoreError> {
-    let current = visible(tx, scope, run).await?;
-    let attempt = attempt.unwrap_or(current);
+    let whose = visible(tx, scope, run).await?;
+    let attempt = attempt.unwrap_or(whose.attempt);
     let key = [run.0.into(), attempt.into()];
     let row = tx.one("run", ATTEMPTS.of_run(), &key).await?;
     let mut view = run_view(&row)?;
@@ -78,10 +78,24 @@ pub async fn view(
     Ok(view)
 }
 
-/// Refuses a run that the scope cannot see; says which attempt is the current one.
-pub(super) async fn visible(tx: &mut Tx<'_>, scope: Scope, run: RunId) -> Result<u32, StoreError> {
-    let sql = "SELECT attempt FROM runs WHERE id = $1 AND (org_id = $2 OR $2 IS NULL)";
-    tx.one("run", sql, &[run.into(), scope.parameter()]).await?.get(0)
+/// What must be known of a run before anything is done with it.
+pub(super) struct Whose {
+    /// The current one.
+    attempt: u32,
+    pub(super) org: OrgId,
+    pub(super) workflow: WorkflowId,
+}
+
+/// Refuses a run that the scope cannot see; says whose it is.
+pub(super) async fn visible(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    run: RunId,
+) -> Result<Whose, StoreError> {
+    let sql = "SELECT attempt, org_id, workflow_id FROM runs \
+               WHERE id = $1 AND (org_id = $2 OR $2 IS NULL)";
+    let row = tx.one("run", sql, &[run.into(), scope.parameter()]).await?;
+    Ok(Whose { attempt: row.get(0)?, org: row.get(1)?, workflow: row.get(2)? })
 }
 
 fn run_view(row: &Row) -> Result<RunView, StoreError> {

@@ -269,7 +269,7 @@ async fn every_kind_of_key_is_read_in_pages(database: Database) {
             let add = "INSERT INTO object_tags (object_id, org_id, tag) VALUES ($1, 1, $2)";
             let object = if number < 150 { 1 } else { 9_007_199_254_740_993_i64 };
             tx.execute(add, &[object.into(), (&key).into()]).await?;
-            let add = "INSERT INTO trigger_keys (key, run_id, at) VALUES ($1, 1, 0)";
+            let add = "INSERT INTO trigger_keys (repo_id, key, run_id, at) VALUES (1, $1, 1, 0)";
             tx.execute(add, &[format!("{key}{number}").into()]).await?;
             let add = "INSERT INTO queue (lane_id, key, job_id, attempt, number) VALUES ($1, $2, $3, 1, 0)";
             tx.execute(add, &[(number % 3).into(), (number % 5 - 2).into(), number.into()]).await?;

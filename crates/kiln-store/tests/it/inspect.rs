@@ -38,7 +38,12 @@ jobs:
     let only = site.claim(1, 1).await.remove(0);
     site.finish(&only, 1, kiln_core::run::Conclusion::Failure).await;
     site.runs
-        .again(kiln_testkit::runs::SYSTEM, only.run, kiln_core::run::Again::All, "me")
+        .again(
+            kiln_testkit::runs::SYSTEM,
+            &kiln_testkit::runs::somebody(),
+            only.run,
+            kiln_core::run::Again::All,
+        )
         .await
         .unwrap();
     let only = site.claim(1, 1).await.remove(0);
@@ -208,7 +213,12 @@ async fn a_re_run_that_ends_at_once_is_shown_as_it_ended(store: Store) {
     let job = site.claim(1, 1).await.remove(0);
     site.finish(&job, 1, kiln_core::run::Conclusion::Failure).await;
     site.runs
-        .again(kiln_testkit::runs::SYSTEM, run, kiln_core::run::Again::All, "me")
+        .again(
+            kiln_testkit::runs::SYSTEM,
+            &kiln_testkit::runs::somebody(),
+            run,
+            kiln_core::run::Again::All,
+        )
         .await
         .unwrap();
     let list = async |tx: &mut Tx<'_>| {

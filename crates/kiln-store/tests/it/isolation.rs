@@ -1,6 +1,8 @@
 //! Nothing of one organization is visible to another: whatever is asked or tried with its ids and names is
 //! answered like with those of nothing.
 
+use std::time::Duration;
+
 use kiln_core::time::Timestamp;
 use kiln_store::content::{artifacts, blobs, caches, manifests, objects};
 use kiln_store::directory::holder::Holder;
@@ -8,6 +10,7 @@ use kiln_store::directory::{
     audit, deliveries, documents, environments, members, organizations, pools, registration_keys,
     repositories, runners, schedules, secrets, teams, users, variables, workflows,
 };
+use kiln_store::runs;
 use kiln_store::{Page, Scope, Store, StoreError, Tx};
 
 use crate::world::{
@@ -84,6 +87,8 @@ async fn directory_questions(tx: &mut Tx<'_>, scope: Scope, of: &World) -> Answe
         deliveries::payload(tx, scope, of.delivery);
         deliveries::list(tx, scope, of.repo, page());
         audit::list(tx, scope, of.org, page());
+        runs::list(tx, scope, Some(of.repo), page());
+        runs::list(tx, scope, None, page());
     }
 }
 
@@ -181,6 +186,7 @@ async fn code_attempts(tx: &mut Tx<'_>, scope: Scope, of: &World) -> Answers {
         variables::delete(tx, scope, by, Holder::Repo(of.repo), "REGION");
         environments::delete(tx, scope, by, of.environment);
         deliveries::receive(tx, scope, new.clone());
+        deliveries::take_waiting(tx, scope, 10, Duration::ZERO);
         deliveries::mark_handled(tx, scope, of.delivery);
         deliveries::mark_failed(tx, scope, of.delivery, "no");
         deliveries::replay(tx, scope, by, of.delivery);
@@ -269,7 +275,7 @@ async fn what_belongs_to_another_organization_looks_like_nothing(store: Store) {
     let own = ask(&store, acme.scope(), &acme).await;
     let foreign = ask(&store, other.scope(), &acme).await;
     let nothing = ask(&store, other.scope(), &World::missing()).await;
-    assert_eq!(own.len(), 56);
+    assert_eq!(own.len(), 58);
     for ((own, foreign), nothing) in own.iter().zip(&foreign).zip(&nothing) {
         let (question, foreign) = foreign;
         assert_eq!(foreign, &nothing.1, "{question}");
@@ -290,7 +296,7 @@ async fn what_belongs_to_another_organization_cannot_be_changed(store: Store) {
     let before = ask(&store, acme.scope(), &acme).await;
     let foreign = attempt(&store, other.scope(), &acme).await;
     let nothing = attempt(&store, other.scope(), &World::missing()).await;
-    assert_eq!(foreign.len(), 64);
+    assert_eq!(foreign.len(), 65);
     for (foreign, nothing) in foreign.iter().zip(&nothing) {
         assert_eq!(foreign, nothing);
         let silent = ["runners::seen", "caches::touch"];

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use kiln_core::id::RunId;
 use kiln_core::run::{Again, Conclusion, LegState, RunState};
+use kiln_store::directory::audit;
 use kiln_store::runs::{Answer, Created, Word};
-use kiln_store::{Duty, Refusal, Scope, Store, StoreError, Tx};
-use kiln_testkit::runs::{Site, add_repository, plan};
+use kiln_store::{Actor, ActorKind, Duty, Page, Refusal, Scope, Store, StoreError, Tx};
+use kiln_testkit::runs::{Site, add_repository, plan, somebody};
+use serde_json::json;
 
 use Conclusion::{Failure, Skipped, Success};
 
@@ -70,8 +72,8 @@ async fn what_failed_runs_again_as_a_new_attempt_and_goes_first(store: Store) {
     }
     assert_eq!(site.view(run).await.state, RunState::Done(Failure));
     let other = site.run(ONE).await;
-    assert_eq!(site.runs.again(SYSTEM, run, Again::Failed, "me").await.unwrap(), 2);
-    let twice = site.runs.again(SYSTEM, run, Again::Failed, "me").await;
+    assert_eq!(site.runs.again(SYSTEM, &somebody(), run, Again::Failed).await.unwrap(), 2);
+    let twice = site.runs.again(SYSTEM, &somebody(), run, Again::Failed).await;
     assert!(matches!(twice, Err(StoreError::Refused(Refusal::Conflict(_)))), "{twice:?}");
     let first = site.claim(2, 1).await.remove(0);
     assert_eq!((first.run, first.attempt, first.name.as_str()), (run, 2, "bad"));
@@ -100,17 +102,44 @@ async fn another_organization_finds_no_run_here(store: Store) {
     let not_found =
         |error: StoreError| matches!(error, StoreError::Refused(Refusal::NotFound("run")));
     let scope = Scope::Org(other);
-    assert!(not_found(site.runs.cancel(scope, run, "them", "no", true).await.unwrap_err()));
-    assert!(not_found(site.runs.again(scope, run, Again::All, "them").await.unwrap_err()));
+    assert!(not_found(site.runs.cancel(scope, &somebody(), run, "no", true).await.unwrap_err()));
+    assert!(not_found(site.runs.again(scope, &somebody(), run, Again::All).await.unwrap_err()));
     let view = async move |tx: &mut Tx<'_>| kiln_store::runs::view(tx, scope, run, None).await;
     assert!(not_found(site.store().read(view).await.unwrap_err()));
     let nothing = RunId(999);
-    assert!(not_found(site.runs.cancel(scope, nothing, "them", "no", true).await.unwrap_err()));
+    assert!(not_found(
+        site.runs.cancel(scope, &somebody(), nothing, "no", true).await.unwrap_err()
+    ));
     let mut stolen = site.push(plan(&format!("on: push\njobs:\n{ONE}")));
     stolen.org = other;
     assert!(site.runs.create(stolen).await.is_err());
 }
 on_both!(another_organization_finds_no_run_here);
+
+async fn what_people_do_to_a_run_is_in_the_audit_log(store: Store) {
+    let site = Site::new(store).await;
+    let (run, scope) = (site.run(ONE).await, Scope::Org(site.org));
+    let actor = Actor::new(ActorKind::Token, "a\0da").at("127.0.0.1");
+    let cancel = || site.runs.cancel(scope, &actor, run, "no need", true);
+    assert_eq!(cancel().await.unwrap(), Answer::Accepted);
+    assert_eq!(site.view(run).await.cancelled_by.as_deref(), Some("ada"));
+    assert!(matches!(cancel().await.unwrap(), Answer::Refused(_)), "it has ended");
+    assert_eq!(site.runs.again(scope, &actor, run, Again::All).await.unwrap(), 2);
+    site.runs.again(scope, &actor, run, Again::All).await.unwrap_err();
+    let org = site.org;
+    let log = async move |tx: &mut Tx<'_>| audit::list(tx, scope, org, Page::first(9)).await;
+    let log = site.store().read(log).await.unwrap();
+    let told = |at: usize| {
+        let detail: serde_json::Value =
+            serde_json::from_str(log[at].detail.as_deref().unwrap()).unwrap();
+        (log[at].action.as_str(), detail)
+    };
+    assert_eq!(told(0), ("run.again", json!({ "attempt": 2, "what": "all" })));
+    assert_eq!(told(1), ("run.cancel", json!({ "forced": true, "reason": "no need" })));
+    assert!(log.len() == 2 && log.iter().all(|entry| entry.subject == Some(run.0)));
+    assert!(log.iter().all(|entry| entry.actor.name == "ada" && entry.actor.address.is_some()));
+}
+on_both!(what_people_do_to_a_run_is_in_the_audit_log);
 
 /// S10
 async fn a_job_that_no_runner_could_ever_take_fails_after_its_grace(store: Store) {

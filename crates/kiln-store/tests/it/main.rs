@@ -62,6 +62,7 @@ mod retention;
 mod runs;
 mod secrets;
 mod signals;
+mod starting;
 mod transactions;
 mod triggers;
 mod upgrade;

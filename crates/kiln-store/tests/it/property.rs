@@ -11,7 +11,7 @@ use kiln_store::claims::Asking;
 use kiln_store::runs::{Answer, Happened, JobNews, Refused, Word};
 use kiln_store::{Store, Tx};
 use kiln_testkit::fleet::{Deed, Fleet};
-use kiln_testkit::runs::{Site, add_repository};
+use kiln_testkit::runs::{SYSTEM, Site, add_repository, somebody};
 use kiln_testkit::shapes::{Action, RunShape, actions, runs};
 use proptest::prelude::*;
 
@@ -104,7 +104,7 @@ impl Both {
             Deed::Repeat { run, attempt, event } => self.repeat(run, attempt, event).await,
             Deed::Again { run, what } => {
                 let id = RunId(i64::try_from(run).unwrap());
-                let there = self.site.runs.again(kiln_testkit::runs::SYSTEM, id, what, "me").await;
+                let there = self.site.runs.again(SYSTEM, &somebody(), id, what).await;
                 let here = self.fleet.again(run, what);
                 assert_eq!(there.is_ok(), here.is_ok(), "{text}: {there:?}, {here:?}");
             }

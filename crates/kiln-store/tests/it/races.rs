@@ -13,7 +13,7 @@ use kiln_core::run::{Again, Conclusion, Event, LegState, RunState};
 use kiln_store::claims::{self, Beat, Claimed, Held};
 use kiln_store::runs::{Answer, Refused, Runs, Word};
 use kiln_store::{Refusal, Store, StoreError, Tx};
-use kiln_testkit::runs::{Pushed, Site};
+use kiln_testkit::runs::{Pushed, SYSTEM, Site, somebody};
 
 use Conclusion::{Cancelled, Failure, Success};
 
@@ -237,7 +237,7 @@ async fn a_re_run_asked_for_twice_at_once_is_one_attempt(store: Store) {
             .map(|_| {
                 let site = site.clone();
                 tokio::spawn(async move {
-                    site.runs.again(kiln_testkit::runs::SYSTEM, run, Again::Failed, "me").await
+                    site.runs.again(SYSTEM, &somebody(), run, Again::Failed).await
                 })
             })
             .collect();
@@ -266,8 +266,9 @@ async fn a_cancel_beside_a_re_run_is_refused_or_cancels_the_new_attempt(store: S
         let run = site.run(ONE).await;
         let job = site.claim(1, 1).await.remove(0);
         site.finish(&job, 1, Failure).await;
+        let actor = somebody();
         let (again, cancelled) = tokio::join!(
-            site.runs.again(kiln_testkit::runs::SYSTEM, run, Again::All, "me"),
+            site.runs.again(SYSTEM, &actor, run, Again::All),
             site.tell(run, cancel())
         );
         assert_eq!(again.unwrap(), 2);

@@ -141,7 +141,7 @@ async fn old_rows_go_and_new_ones_stay(store: Store) {
         ),
         (
             What::TriggerKeys,
-            "INSERT INTO trigger_keys (at, key, run_id) SELECT at, 'key' || at, 1 FROM \
+            "INSERT INTO trigger_keys (at, key, run_id, repo_id) SELECT at, 'key' || at, 1, 1 FROM \
              (SELECT CAST($1 AS BIGINT) AS at) AS one",
             "SELECT at FROM trigger_keys",
         ),
@@ -228,8 +228,8 @@ async fn what_comes_meanwhile_survives(store: Store) {
 on_both!(what_comes_meanwhile_survives);
 
 async fn sequence(store: &Store, value: i64) {
-    let sql =
-        "INSERT INTO trigger_keys SELECT 'x', setval('run_ids', $1), 0 ON CONFLICT DO NOTHING";
+    let sql = "INSERT INTO trigger_keys (repo_id, key, run_id, at) \
+               SELECT 1, 'x', setval('run_ids', $1), 0 ON CONFLICT DO NOTHING";
     execute(store, sql, &[value.into()]).await;
 }
 

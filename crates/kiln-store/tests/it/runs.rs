@@ -1,9 +1,10 @@
 //! Runs through the store.
 
+use kiln_core::id::RepoId;
 use kiln_core::run::{Conclusion, Event, LegState, RunState};
-use kiln_store::Store;
-use kiln_store::runs::{Answer, Refused, Word};
-use kiln_testkit::runs::Site;
+use kiln_store::runs::{self, Answer, NewRun, Refused, RunStatus, RunSummary, Word};
+use kiln_store::{Page, Scope, Store, Tx};
+use kiln_testkit::runs::{SYSTEM, Site, add_repository, plan, somebody};
 
 use Conclusion::{Cancelled, Failure, Success};
 
@@ -11,6 +12,8 @@ const TWO: &str = "
   a: {runs-on: linux, steps: [{run: 'true'}]}
   b: {needs: a, runs-on: linux, steps: [{run: 'true'}]}
 ";
+
+const ONE: &str = "on: push\njobs: {a: {runs-on: linux, steps: [{run: x}]}}";
 
 async fn what_needs_nothing_is_queued_when_a_run_is_created(store: Store) {
     let site = Site::new(store).await;
@@ -75,3 +78,48 @@ async fn a_cancelled_run_takes_its_jobs_out_of_the_queue(store: Store) {
     assert_eq!(site.view(run).await.state, RunState::Done(Cancelled));
 }
 on_both!(a_cancelled_run_takes_its_jobs_out_of_the_queue);
+
+async fn a_list_of_runs_begins_with_the_newest_and_ends_at_the_organization(store: Store) {
+    let site = Site::new(store).await;
+    let first = site.run(TWO).await;
+    let second = site.run("  a: {runs-on: linux, steps: [{run: x}]}").await;
+    let job = site.claim(1, 1).await.remove(0);
+    assert_eq!(site.say(&job, 1, Word::Started).await, Answer::Accepted);
+    let (org, repo, workflow) = add_repository(site.store(), "other", "app").await;
+    let foreign = NewRun { org, repo, workflow, ..site.push(plan(ONE)) };
+    let foreign = site.runs.create(foreign).await.unwrap().run();
+    let cancelled = site.runs.cancel(SYSTEM, &somebody(), second, "no", true).await.unwrap();
+    assert_eq!(cancelled, Answer::Accepted);
+    let list = async |scope: Scope, repo: Option<RepoId>, page: Page| {
+        let read = async move |tx: &mut Tx<'_>| runs::list(tx, scope, repo, page).await;
+        site.store().read(read).await
+    };
+    let ids = |runs: Vec<RunSummary>| runs.into_iter().map(|run| run.id).collect::<Vec<_>>();
+    let own = Scope::Org(site.org);
+    let all = list(own, Some(site.repo), Page::first(9)).await.unwrap();
+    let shown = |run: &RunSummary| (run.id, run.number, run.status, run.conclusion);
+    assert_eq!(shown(&all[0]), (second, 2, RunStatus::Completed, Some(Cancelled)));
+    assert_eq!(shown(&all[1]), (first, 1, RunStatus::InProgress, None));
+    assert!(all[0].ended.is_some() && all[1].started.is_some() && all[1].ended.is_none());
+    assert_eq!((all[0].title.as_str(), all[0].head_branch.as_deref()), ("a push", Some("main")));
+    assert_eq!(list(own, None, Page::first(9)).await.unwrap(), all);
+    assert_eq!(ids(list(own, None, Page::first(1)).await.unwrap()), [second]);
+    assert_eq!(ids(list(own, None, Page::after(second.0, 9)).await.unwrap()), [first]);
+    let everything = list(SYSTEM, None, Page::first(9)).await.unwrap();
+    assert_eq!(ids(everything), [foreign, second, first]);
+    let refused = list(own, Some(repo), Page::first(9)).await.unwrap_err();
+    assert_eq!(refused.to_string(), "there is no such repository");
+}
+on_both!(a_list_of_runs_begins_with_the_newest_and_ends_at_the_organization);
+
+async fn a_run_that_waits_for_its_group_is_listed_as_pending(store: Store) {
+    let site = Site::new(store).await;
+    let plan = plan(&format!("concurrency: deploy\n{ONE}"));
+    site.runs.create(site.push(plan.clone())).await.unwrap();
+    site.runs.create(site.push(plan)).await.unwrap();
+    let read = async |tx: &mut Tx<'_>| runs::list(tx, SYSTEM, None, Page::first(9)).await;
+    let all = site.store().read(read).await.unwrap();
+    let statuses: Vec<_> = all.iter().map(|run| run.status).collect();
+    assert_eq!(statuses, [RunStatus::Pending, RunStatus::Queued]);
+}
+on_both!(a_run_that_waits_for_its_group_is_listed_as_pending);

@@ -1,5 +1,7 @@
 //! Schedules, deliveries and documents.
 
+use std::time::Duration;
+
 use kiln_core::time::Timestamp;
 use kiln_store::directory::deliveries::{self, DeliveryStatus, NewDelivery};
 use kiln_store::directory::documents::{self, Hash};
@@ -134,6 +136,31 @@ async fn a_delivery_can_be_handled_again(store: Store) {
     assert_eq!(write!(store, |tx| deliveries::payload(tx, scope, id)).unwrap(), b"{}");
 }
 on_both!(a_delivery_can_be_handled_again);
+
+/// F1
+async fn a_delivery_whose_receiver_died_is_taken_by_another(store: Store) {
+    let acme = world(&store, "acme").await;
+    let (id, scope) = (acme.delivery, acme.scope());
+    let take = async |patience: Duration| {
+        let taken = write!(store, |tx| deliveries::take_waiting(tx, SYSTEM, 10, patience));
+        taken.unwrap().into_iter().map(|one| one.id).collect::<Vec<_>>()
+    };
+    let minute = Duration::from_mins(1);
+    assert_eq!(take(minute).await, [], "whoever received it has it");
+    let late = "UPDATE webhook_deliveries SET taken_at = taken_at - 60000 WHERE taken_at > 0";
+    write!(store, |tx| tx.execute(late, &[])).unwrap();
+    assert_eq!(take(minute).await, [id]);
+    assert_eq!(take(minute).await, [], "another has it now");
+    write!(store, |tx| deliveries::mark_handled(tx, scope, id)).unwrap();
+    let twice = write!(store, |tx| deliveries::mark_handled(tx, scope, id));
+    assert!(refusal(twice).to_string().contains("was handled already; replay it"));
+    assert_eq!(take(Duration::ZERO).await, []);
+    write!(store, |tx| deliveries::replay(tx, scope, &actor(), id)).unwrap();
+    assert_eq!(take(minute).await, [id], "nobody has one that is replayed");
+    write!(store, |tx| deliveries::mark_failed(tx, scope, id, "no such branch")).unwrap();
+    assert_eq!(take(Duration::ZERO).await, []);
+}
+on_both!(a_delivery_whose_receiver_died_is_taken_by_another);
 
 async fn a_document_is_kept_once_and_found_by_its_hash(store: Store) {
     store.migrate().await.unwrap();

@@ -35,7 +35,7 @@ INSERT INTO runners (id, org_id, pool_id, name, capabilities, max_parallel, sing
     (1, NULL, 1, 'r1', '{"labels": ["linux"]}', 4, 0, 'linux', 'x86_64', '1.0', 1, {bytes:aa}, NULL, 0, 0, NULL, 1.0, 3, 1, 32, 33, NULL),
     (2, 1, 2, 'r1', '{}', 1, 1, 'macos', 'aarch64', '', 2, {bytes:bb}, {bytes:cc}, 7, 1, 'sick', 0.1, 0, 0, 34, 35, 36);
 INSERT INTO documents (hash, body, created_at) VALUES ({bytes:00}, '', 37), ({bytes:ffee}, '{"plan": "🔥"}', 38);
-INSERT INTO trigger_keys (key, run_id, at) VALUES ('push:1', 1, 39), ('', 1999999, 40);
+INSERT INTO trigger_keys (repo_id, key, run_id, at) VALUES (1, 'push:1', 1, 39), (2, 'push:1', 1999999, 39), (2, '', 1999999, 40);
 INSERT INTO runs (id, org_id, repo_id, workflow_id, run_number, attempt, root_run_id, event, actor, trust, ref, head_sha, head_branch, title, status, conclusion, created_at, started_at, ended_at) VALUES
     (1, 1, 1, 1, 1, 1, NULL, 'push', 'mona', 'trusted', 'refs/heads/main', 'abc', 'main', 'first', 'completed', 'success', 41, 42, 43),
     (1999999, 2, 2, 2, 2, 3, 1, 'schedule', '', 'untrusted', '', '', NULL, '', 'queued', NULL, 44, NULL, NULL);
@@ -75,7 +75,7 @@ INSERT INTO outbox (id, kind, run_id, payload, due_at, tries, error, created_at)
 INSERT INTO audit (id, org_id, at, actor_kind, actor, action, subject_kind, subject_id, detail, address) VALUES
     (1, NULL, 81, 'system', 'kiln', 'start', 'server', NULL, NULL, NULL),
     (2, 1, 82, 'user', 'mona', 'secret.set', 'secret', 1, '{"name": "TOKEN"}', '127.0.0.1');
-INSERT INTO webhook_deliveries (id, org_id, repo_id, forge, delivery, event, payload, status, error, received_at, handled_at) VALUES
-    (1, NULL, NULL, 'github', 'd-1', 'ping', {bytes:7b7d}, 'handled', NULL, 83, 84), (2, 1, 1, 'github', 'd-2', 'push', {bytes:}, 'failed', 'no such ref', 85, NULL);
+INSERT INTO webhook_deliveries (id, org_id, repo_id, forge, delivery, event, payload, status, error, received_at, handled_at, taken_at) VALUES
+    (1, NULL, NULL, 'github', 'd-1', 'ping', {bytes:7b7d}, 'handled', NULL, 83, 84, NULL), (2, 1, 1, 'github', 'd-2', 'push', {bytes:}, 'received', 'no such ref', 85, NULL, 86);
 INSERT INTO schedules (id, org_id, repo_id, workflow_id, cron, timezone, enabled, next_at, last_at) VALUES
     (1, 1, 1, 1, '*/5 * * * *', 'UTC', 1, 86, NULL), (2, 2, 2, 2, '0 0 * * *', 'Europe/Berlin', 0, 87, 88);

@@ -15,7 +15,7 @@ use kiln_core::queue::Policy;
 use kiln_core::run::{Again, Conclusion, Event};
 use kiln_store::claims::{self, Asking, Beat, Claimed};
 use kiln_store::runs::{Answer, Happened, JobNews, Runs, Word};
-use kiln_store::{Store, StoreError, Tx};
+use kiln_store::{Actor, Store, StoreError, Tx};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -297,7 +297,8 @@ impl Shared {
                 self.cancel(run, dice.percent(30)).await;
             } else {
                 let what = *dice.one_of(&[Again::All, Again::Failed]);
-                let again = || self.site.runs.again(SYSTEM, run, what, "load");
+                let actor = Actor::system("load");
+                let again = || self.site.runs.again(SYSTEM, &actor, run, what);
                 if let Some(attempt) = self.insist(again).await {
                     self.tell(Answered::Again { run, attempt });
                 }

@@ -31,6 +31,34 @@ fn a_leg_is_called_by_its_name_or_its_id_and_values() {
     check(true, "    name: ${{ fromJSON('{') }}\n", "a (mac, 1.5)");
 }
 
+/// Whoever writes a workflow must not be able to write into rows and pages what they cannot hold.
+#[test]
+fn a_name_is_cut_to_size_and_holds_no_control_characters() {
+    let name =
+        |keys: &str| of(false, &format!("    runs-on: x\n{keys}")).expect("it is valid").name;
+    assert_eq!(name("    name: \"a\\0b\\nc\"\n"), "a\u{fffd}b\u{fffd}c");
+    assert_eq!(name(&format!("    name: {}\n", "é".repeat(400))), "é".repeat(400));
+    assert_eq!(name(&format!("    name: {}\n", "é".repeat(401))), format!("{}…", "é".repeat(399)));
+    let long = format!("    runs-on: x\n    strategy: {{matrix: {{v: [{}]}}}}\n", "v".repeat(999));
+    let found = of(false, &long).expect("it is valid").name;
+    assert!(found.starts_with("a (vvv") && found.ends_with('…') && found.chars().count() == 400);
+}
+
+#[test]
+fn what_a_runner_must_have_is_bounded() {
+    let check = |keys: &str, expect: &str| {
+        let error = of(false, keys).expect_err("it does not fit");
+        assert_eq!(error, expect);
+    };
+    let control = "has a control character, such as a line break; expected none";
+    check("    runs-on: \"a\\0b\"\n", &format!("`runs-on`: a label {control}"));
+    check("    runs-on: {group: \"a\\nb\"}\n", &format!("`runs-on`: a group {control}"));
+    let environment = "    runs-on: x\n    environment: \"a\\0b\"\n";
+    check(environment, &format!("`environment`: the name {control}"));
+    let long = format!("    runs-on: {}\n", "x".repeat(401));
+    check(&long, "`runs-on`: a label has 401 characters; expected up to 400");
+}
+
 #[test]
 fn runs_on_is_a_label_a_list_or_a_group_with_labels() {
     let check = |runs_on: &str, labels: &[&str], pool: Option<&str>| {

@@ -85,10 +85,7 @@ async fn a_late_admission_is_not_for_the_next_attempt(store: Store) {
     // The second one holds the group now, but has not heard of it when it is cancelled.
     assert_eq!(site.tell(second, cancel()).await, Answer::Accepted);
     site.runs.create(third).await.unwrap();
-    assert_eq!(
-        site.runs.again(kiln_testkit::runs::SYSTEM, second, Again::All, "me").await.unwrap(),
-        2
-    );
+    assert_eq!(site.runs.again(SYSTEM, &somebody(), second, Again::All).await.unwrap(), 2);
     while site.runs.carry_out().await.unwrap() > 0 {}
     assert!(matches!(site.view(second).await.state, RunState::Gated(_)));
     assert_eq!(end_all(&site).await.len(), 2);
