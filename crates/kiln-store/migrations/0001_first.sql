@@ -183,8 +183,9 @@ CREATE UNIQUE INDEX runners_by_name ON runners (pool_id, name) WHERE unregistere
 -- Plans, payloads and contexts: big, never changed, found by the SHA-256 of their text.
 CREATE TABLE documents (
     hash {bytes} PRIMARY KEY,
-    body TEXT NOT NULL,
-    created_at {int} NOT NULL
+    -- Before the body: SQLite would have to walk through all of it to get here.
+    created_at {int} NOT NULL,
+    body TEXT NOT NULL
 ) {strict};
 
 -- What makes a trigger the same as an earlier one of its repository: a fingerprint or the caller's own
@@ -259,6 +260,9 @@ CREATE TABLE run_attempts (
     ended_at {int},
     PRIMARY KEY (run_id, attempt)
 ) {strict_by_run};
+-- Whether anybody still needs a document.
+CREATE INDEX run_attempts_by_plan ON run_attempts (plan);
+CREATE INDEX run_attempts_by_context ON run_attempts (context);
 
 -- An instance of a workflow: the triggered one, or one that a job calls.
 CREATE TABLE run_scopes (
@@ -493,8 +497,8 @@ CREATE TABLE usage_deltas (
 ) {strict};
 CREATE INDEX usage_deltas_by_time ON usage_deltas (at);
 
--- What happened, in the order of commits. On PostgreSQL the order is that of (txid, id), and only what
--- no open transaction can precede is read; on SQLite `txid` is 0.
+-- What happened. Within a run `id` grows as things happen. On PostgreSQL readers go by (txid, id), and
+-- only as far as no open transaction can precede, so that they miss nothing; on SQLite `txid` is 0.
 CREATE TABLE events (
     run_id {int} NOT NULL,
     id {event_id},

@@ -34,7 +34,7 @@ mod words;
 
 pub use backup::{Backup, backup};
 pub use copy::{Column, Copied, Kind, Phase, Progress, Table, Tally, copy, prepare};
-pub use describe::{Description, is_in_use};
+pub use describe::{Description, Rows, is_in_use};
 pub use directory::actor::{Actor, ActorKind};
 pub use directory::page::Page;
 pub use directory::scope::{Duty, Scope};

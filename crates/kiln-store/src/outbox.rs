@@ -8,6 +8,7 @@ use std::time::Duration;
 use kiln_core::id::RunId;
 use kiln_core::time::Timestamp;
 
+use crate::directory::scope::Scope;
 use crate::tx::millis;
 use crate::{Refusal, Row, Signal, Sql, StoreError, Tx, Value};
 
@@ -109,10 +110,11 @@ pub fn put(tx: &mut Tx<'_>, messages: &[Message]) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Takes what is due, the longest waiting first. Nobody else gets it before the patience is over.
-/// Kinds that only a newer Kiln knows are left to it.
+/// Takes what is due of these kinds, the longest waiting first. Nobody else gets it before the patience
+/// is over.
 pub async fn take(
     tx: &mut Tx<'_>,
+    kinds: &[Kind],
     limit: u32,
     patience: Duration,
 ) -> Result<Vec<Task>, StoreError> {
@@ -125,7 +127,7 @@ pub async fn take(
          ORDER BY due_at, id LIMIT $3 FOR UPDATE SKIP LOCKED",
     );
     let now = tx.now();
-    let kinds: Value = Kind::ALL.into_iter().map(Kind::word).collect();
+    let kinds: Value = kinds.iter().map(|kind| kind.word()).collect();
     let rows = tx.rows(due, &[millis(now).into(), kinds, limit.into()]).await?;
     let due: Vec<Task> = rows.iter().map(task_of).collect::<Result<_, _>>()?;
     // Whoever dies of a task cannot say that it failed, but its tries were counted.
@@ -167,6 +169,25 @@ pub async fn failed(tx: &mut Tx<'_>, task: &Task, error: &str) -> Result<(), Sto
     Ok(())
 }
 
+/// Gives back what was taken and not begun, because there is no time left for it: it is due at once, and
+/// this try does not count. Whoever gives a task back must not speak for it any more.
+pub async fn give_back(tx: &mut Tx<'_>, tasks: &[Task]) -> Result<(), StoreError> {
+    let sql = Sql::of(
+        "UPDATE outbox SET due_at = $3, tries = tries - 1
+         WHERE id = $1 AND tries = $2 AND parked_at IS NULL",
+        "UPDATE outbox AS t SET due_at = u.now, tries = t.tries - 1
+         FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u (id, tries, now)
+         WHERE t.id = u.id AND t.tries = u.tries AND t.parked_at IS NULL",
+    );
+    let now = millis(tx.now());
+    let row = |task: &Task| vec![task.id.into(), task.tries.into(), now.into()];
+    let rows: Vec<Vec<Value>> = tasks.iter().map(row).collect();
+    if tx.execute_all(sql, &rows).await? > 0 {
+        tx.signal(Signal::Outbox);
+    }
+    Ok(())
+}
+
 /// When the next task is due, if any waits, so that nobody needs to ask before.
 pub async fn next_due(tx: &mut Tx<'_>) -> Result<Option<Timestamp>, StoreError> {
     let sql = "SELECT min(due_at) FROM outbox WHERE parked_at IS NULL";
@@ -174,8 +195,9 @@ pub async fn next_due(tx: &mut Tx<'_>) -> Result<Option<Timestamp>, StoreError> 
     Ok(due.map(time_of))
 }
 
-/// What was put aside, the latest first.
-pub async fn parked(tx: &mut Tx<'_>, limit: u32) -> Result<Vec<Parked>, StoreError> {
+/// What was put aside, the latest first. Tasks belong to the installation, not to organizations.
+pub async fn parked(tx: &mut Tx<'_>, scope: Scope, limit: u32) -> Result<Vec<Parked>, StoreError> {
+    scope.system("list of tasks")?;
     let sql = "SELECT id, kind, run_id, payload, tries, error, parked_at FROM outbox
                WHERE parked_at IS NOT NULL ORDER BY parked_at DESC, id DESC LIMIT $1";
     let rows = tx.rows(sql, &[limit.into()]).await?;
@@ -188,7 +210,8 @@ pub async fn parked(tx: &mut Tx<'_>, limit: u32) -> Result<Vec<Parked>, StoreErr
 }
 
 /// Gives a task that was put aside a new start, because somebody mended the reason.
-pub async fn retry(tx: &mut Tx<'_>, id: i64) -> Result<(), StoreError> {
+pub async fn retry(tx: &mut Tx<'_>, scope: Scope, id: i64) -> Result<(), StoreError> {
+    scope.system("task that was put aside")?;
     let sql = "UPDATE outbox SET parked_at = NULL, tries = 0, due_at = $2
                WHERE id = $1 AND parked_at IS NOT NULL";
     let now = millis(tx.now());

@@ -1,50 +1,104 @@
 //! Runs and their children lie in partitions of run ids on PostgreSQL. Ids grow with time, so whole
 //! partitions grow old, and retention drops them instead of deleting rows one by one.
 
+use std::collections::BTreeSet;
+
 use kiln_core::time::Timestamp;
 
 use crate::tx::{Lock, millis};
-use crate::{Row, Store, StoreError, Tx};
+use crate::{Row, Store, StoreError, Tx, Value};
 
 /// How many runs share a partition.
 const SIZE: i64 = 1_000_000;
 /// How many partitions are there before they are needed.
 const AHEAD: i64 = 2;
+/// Whoever comes after a waiting lock waits, too, so it must not wait for long.
+const SHORT_WAIT: &str = "SET LOCAL lock_timeout = 300";
 
 /// The tables that are cut by the id of the run, in the order in which they go: without an attempt, a
 /// run that is half gone cannot be run again, and as long as the run is there, it is known what is left.
 const TABLES: &[&str] =
     &["run_attempts", "steps", "job_claims", "events", "jobs", "run_nodes", "run_scopes", "runs"];
 
+/// A table that is cut, and the number of a partition.
+type Piece = (&'static str, i64);
+
 /// Makes the partitions that the next runs will need. SQLite has none.
 pub(crate) async fn ensure(tx: &mut Tx<'_>) -> Result<(), StoreError> {
-    if !tx.is_postgres() {
-        return Ok(());
-    }
-    let last: i64 = tx.one("sequence", "SELECT last_value FROM run_ids", &[]).await?.get(0)?;
-    let parts: Vec<i64> = (part_of(last)..=part_of(last) + AHEAD).collect();
+    let parts = next(tx).await?;
     make(tx, &parts).await
 }
 
-/// Makes these partitions of every table, where they are missing.
+/// The same while others are at work: each partition in a transaction of its own, which gives up soon if
+/// it would have to wait.
+pub(crate) async fn ensure_quietly(store: &Store) -> Result<(), StoreError> {
+    let lacking = async |tx: &mut Tx<'_>| {
+        let parts = next(tx).await?;
+        missing(tx, &parts).await
+    };
+    for piece in store.read(lacking).await? {
+        let work = async move |tx: &mut Tx<'_>| {
+            tx.script(SHORT_WAIT).await?;
+            tx.lock(Lock::Schema).await?;
+            // Another server may have made it by now.
+            if missing(tx, &[piece.1]).await?.contains(&piece) {
+                attach(tx, piece).await?;
+            }
+            Ok(())
+        };
+        store.write(work).await?;
+    }
+    Ok(())
+}
+
+/// Makes these partitions of every table, where they are missing; what is there is not touched.
 pub(crate) async fn make(tx: &mut Tx<'_>, parts: &[i64]) -> Result<(), StoreError> {
-    if !tx.is_postgres() || parts.is_empty() {
+    if missing(tx, parts).await?.is_empty() {
         return Ok(());
     }
     tx.lock(Lock::Schema).await?;
-    for part in parts {
-        let end = (part + 1).checked_mul(SIZE).map(|end| end.to_string());
-        let end = end.unwrap_or_else(|| "MAXVALUE".to_owned());
-        for table in TABLES {
-            tx.script(&format!(
-                "CREATE TABLE IF NOT EXISTS {table}_{part} PARTITION OF {table} \
-                 FOR VALUES FROM ({}) TO ({end}) WITH (fillfactor = 80)",
-                part * SIZE,
-            ))
-            .await?;
-        }
+    for piece in missing(tx, parts).await? {
+        attach(tx, piece).await?;
     }
     Ok(())
+}
+
+/// The partitions of the runs that are made now and next.
+async fn next(tx: &mut Tx<'_>) -> Result<Vec<i64>, StoreError> {
+    if !tx.is_postgres() {
+        return Ok(Vec::new());
+    }
+    let last: i64 = tx.one("sequence", "SELECT last_value FROM run_ids", &[]).await?.get(0)?;
+    Ok((part_of(last)..=part_of(last) + AHEAD).collect())
+}
+
+async fn missing(tx: &mut Tx<'_>, parts: &[i64]) -> Result<Vec<Piece>, StoreError> {
+    if !tx.is_postgres() || parts.is_empty() {
+        return Ok(Vec::new());
+    }
+    let sql = "SELECT child.relname FROM pg_inherits
+               JOIN pg_class AS child ON child.oid = inhrelid
+               JOIN pg_class AS parent ON parent.oid = inhparent
+               WHERE parent.relname = ANY($1) AND parent.relnamespace = current_schema()::regnamespace";
+    let tables: Value = TABLES.iter().copied().collect();
+    let rows = tx.rows(sql, &[tables]).await?;
+    let there = rows.iter().map(|row| row.get(0)).collect::<Result<BTreeSet<String>, _>>()?;
+    let wanted = parts.iter().flat_map(|part| TABLES.iter().map(move |table| (*table, *part)));
+    Ok(wanted.filter(|(table, part)| !there.contains(&format!("{table}_{part}"))).collect())
+}
+
+/// A table of its own becomes a partition. Made as one from the start, it would lock everybody out of the
+/// whole; like this, those who read and write go on. Its indexes become parts of the whole's with it.
+async fn attach(tx: &mut Tx<'_>, (table, part): Piece) -> Result<(), StoreError> {
+    let end = (part + 1).checked_mul(SIZE).map(|end| end.to_string());
+    let end = end.unwrap_or_else(|| "MAXVALUE".to_owned());
+    tx.script(&format!(
+        "CREATE TABLE IF NOT EXISTS {table}_{part} (LIKE {table} INCLUDING ALL) \
+             WITH (fillfactor = 80); \
+         ALTER TABLE {table} ATTACH PARTITION {table}_{part} FOR VALUES FROM ({}) TO ({end})",
+        part * SIZE,
+    ))
+    .await
 }
 
 /// The partitions that get no new runs any more, the oldest first.
@@ -64,7 +118,8 @@ pub(crate) async fn old(tx: &mut Tx<'_>) -> Result<Vec<i64>, StoreError> {
 }
 
 /// Drops a partition in which no run must be kept. Each table goes in a transaction of its own: to hold
-/// the locks of several would get in everybody's way.
+/// the locks of several would get in everybody's way. If somebody is in the way, such as a backup, what
+/// is left of it stays until the next time.
 pub(crate) async fn drop_expired(
     store: &Store,
     part: i64,
@@ -73,8 +128,11 @@ pub(crate) async fn drop_expired(
     for table in TABLES {
         let table = format!("{table}_{part}");
         let piece = async move |tx: &mut Tx<'_>| drop_table(tx, &table, part, before).await;
-        if !store.write(piece).await? {
-            return Ok(false);
+        match store.write(piece).await {
+            Ok(true) => {}
+            Ok(false) => return Ok(false),
+            Err(error) if error.is_transient() => return Ok(false),
+            Err(error) => return Err(error),
         }
     }
     Ok(true)
@@ -87,8 +145,7 @@ async fn drop_table(
     part: i64,
     before: Timestamp,
 ) -> Result<bool, StoreError> {
-    // Whoever comes after a waiting lock waits, too, so it must not wait for long.
-    tx.script("SET LOCAL lock_timeout = 300").await?;
+    tx.script(SHORT_WAIT).await?;
     tx.script(&format!("LOCK TABLE runs_{part} IN SHARE MODE")).await?;
     let kept = "SELECT 1 FROM runs WHERE id >= $1 AND id < $2
         AND (conclusion IS NULL OR ended_at IS NULL OR ended_at >= $3

@@ -1,19 +1,24 @@
 //! What has grown old goes, piece by piece: each piece is a transaction of its own and small enough that
 //! nobody waits for it.
 
+mod tend;
+
 use std::time::Duration;
 
 use kiln_core::time::Timestamp;
 
 use crate::partitions;
-use crate::tx::millis;
+use crate::tx::{Lock, millis};
 use crate::{Row, Sql, Store, StoreError, Tx, Value};
+
+pub use tend::{Caretaker, Keep, Tended};
 
 /// How long a document stays that nobody refers to. Whoever refers to an old one again renews its
 /// `created_at` in the same transaction, and so keeps it.
 pub const GRACE: Duration = Duration::from_hours(24);
 
-/// What can grow old.
+/// What can grow old. Documents are pruned by [`prune_documents`]. Artifacts, caches, objects, manifests
+/// and blobs are not here: their lifetimes are the affair of what stores bytes, and comes with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
     Audit,
@@ -21,13 +26,22 @@ pub enum What {
     TriggerKeys,
     /// Events, also of runs that stay.
     Events,
-    /// Charges that were never added up; after a day they weigh next to nothing.
+    /// Charges that were never added up, because nobody did it for long. After a day a charge still weighs
+    /// 29 %, after a week 0.02 %: `before` should be a week ago or more.
     UsageDeltas,
     /// Runs that ended before, with all that belongs to them. A run stays as long as it has artifacts,
     /// which have a lifetime of their own.
     Runs,
-    /// Plans and contexts that no run refers to.
-    Documents,
+    /// Queues into which no job came since, with their lanes. `used_at` may lag by an hour.
+    Queues,
+    /// Runners that were unregistered before and hold nothing. Jobs keep their numbers.
+    Runners,
+    /// Keys that expired before.
+    RegistrationKeys,
+    /// Tasks that were put aside before, and that nobody has mended since.
+    ParkedTasks,
+    /// What repositories and organizations used that are gone. `before` is when they used it last.
+    Usage,
 }
 
 /// Deletes at most `limit` rows that are older than `before`, and says how many. To be repeated until
@@ -43,6 +57,10 @@ pub async fn prune(
         What::WebhookDeliveries => WEBHOOK_DELIVERIES,
         What::TriggerKeys => TRIGGER_KEYS,
         What::UsageDeltas => USAGE_DELTAS,
+        What::Runners => RUNNERS,
+        What::RegistrationKeys => REGISTRATION_KEYS,
+        What::ParkedTasks => PARKED_TASKS,
+        What::Usage => USAGE,
         What::Events => {
             let piece = async move |tx: &mut Tx<'_>| events(tx, before, limit).await;
             return store.write(piece).await;
@@ -51,16 +69,17 @@ pub async fn prune(
             let piece = async move |tx: &mut Tx<'_>| runs(tx, before, limit).await;
             return store.write(piece).await;
         }
-        What::Documents => return documents(store, before, limit).await,
+        What::Queues => return queues(store, before, limit).await,
     };
     let sql = Sql::from(sql);
     let values = [millis(before).into(), limit.into()];
     store.write(async move |tx: &mut Tx<'_>| tx.execute(sql, &values).await).await
 }
 
-/// Makes room for the runs to come. To be called every few minutes, long before a million runs pass.
+/// Makes room for the runs to come: there is always room for two million more. To be called long before
+/// so many pass; nobody waits for it, and if it cannot be done now, it fails soon and can be tried later.
 pub async fn make_room(store: &Store) -> Result<(), StoreError> {
-    store.write(async |tx: &mut Tx<'_>| partitions::ensure(tx).await).await
+    partitions::ensure_quietly(store).await
 }
 
 /// Drops the partitions of which every run ended before and can go: a thousand times cheaper than
@@ -87,6 +106,23 @@ const TRIGGER_KEYS: &str = "DELETE FROM trigger_keys WHERE at < $1
 
 const USAGE_DELTAS: &str = "DELETE FROM usage_deltas WHERE at < $1
     AND id IN (SELECT id FROM usage_deltas WHERE at < $1 ORDER BY at LIMIT $2)";
+
+const RUNNERS: &str = "DELETE FROM runners WHERE unregistered_at < $1 AND id IN (
+    SELECT id FROM runners WHERE unregistered_at < $1
+    AND NOT EXISTS (SELECT 1 FROM leases WHERE leases.runner_id = runners.id) ORDER BY id LIMIT $2)";
+
+const REGISTRATION_KEYS: &str = "DELETE FROM registration_keys WHERE expires_at < $1
+    AND id IN (SELECT id FROM registration_keys WHERE expires_at < $1 ORDER BY id LIMIT $2)";
+
+const PARKED_TASKS: &str = "DELETE FROM outbox WHERE parked_at < $1
+    AND id IN (SELECT id FROM outbox WHERE parked_at < $1 ORDER BY parked_at LIMIT $2)";
+
+const USAGE: &str =
+    "DELETE FROM usage WHERE hour < CAST($1 AS BIGINT) / 3600000 AND (org_id, repo_id) IN (
+    SELECT org_id, repo_id FROM usage WHERE hour < CAST($1 AS BIGINT) / 3600000 AND CASE repo_id
+        WHEN 0 THEN NOT EXISTS (SELECT 1 FROM organizations WHERE organizations.id = usage.org_id)
+        ELSE NOT EXISTS (SELECT 1 FROM repositories WHERE repositories.id = usage.repo_id) END
+    ORDER BY org_id, repo_id LIMIT $2)";
 
 async fn events(tx: &mut Tx<'_>, before: Timestamp, limit: u32) -> Result<u64, StoreError> {
     let before = millis(before);
@@ -178,25 +214,71 @@ async fn runs(tx: &mut Tx<'_>, before: Timestamp, limit: u32) -> Result<u64, Sto
     Ok(deleted + tx.execute(themselves, &[ids]).await?)
 }
 
-/// The search reads a lot, so it does not hold up those who write; what it finds is looked at again when
-/// it is deleted.
-async fn documents(store: &Store, before: Timestamp, limit: u32) -> Result<u64, StoreError> {
+/// The search does not hold up those who put jobs in; under the lock it is asked once more.
+async fn queues(store: &Store, before: Timestamp, limit: u32) -> Result<u64, StoreError> {
+    let search = async move |tx: &mut Tx<'_>| {
+        let sql = "SELECT id FROM queues WHERE used_at < $1 AND paused IS NULL
+             AND NOT EXISTS (SELECT 1 FROM lanes WHERE queue_id = queues.id AND active = 1)
+             ORDER BY id LIMIT $2";
+        let rows = tx.rows(sql, &[millis(before).into(), limit.into()]).await?;
+        rows.iter().map(|row| row.get::<i64>(0)).collect::<Result<Vec<_>, _>>()
+    };
+    let unused = store.read(search).await?;
+    if unused.is_empty() {
+        return Ok(0);
+    }
+    let unused: Value = unused.into_iter().collect();
+    // Lanes go with their queue.
+    let delete = Sql::of(
+        "DELETE FROM queues WHERE id IN (SELECT value FROM json_each($1)) AND used_at < $2
+         AND NOT EXISTS (SELECT 1 FROM lanes WHERE queue_id = queues.id AND (active = 1
+             OR EXISTS (SELECT 1 FROM queue WHERE lane_id = lanes.id)))",
+        "DELETE FROM queues WHERE id = ANY($1) AND used_at < $2
+         AND NOT EXISTS (SELECT 1 FROM lanes WHERE queue_id = queues.id AND (active = 1
+             OR EXISTS (SELECT 1 FROM queue WHERE lane_id = lanes.id)))",
+    );
+    let work = async move |tx: &mut Tx<'_>| {
+        tx.lock(Lock::Lanes).await?;
+        tx.execute(delete, &[unused.clone(), millis(before).into()]).await
+    };
+    store.write(work).await
+}
+
+/// How far a round through all documents has come; the default is the beginning.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Place(Vec<u8>);
+
+/// Looks at the next `limit` plans and contexts and deletes those that were made before and that no run
+/// refers to. Says how many, and where to go on; after the last one there is no such place.
+pub async fn prune_documents(
+    store: &Store,
+    before: Timestamp,
+    from: Place,
+    limit: u32,
+) -> Result<(u64, Option<Place>), StoreError> {
+    // The search reads a lot, so it does not hold up those who write; what it finds is looked at again
+    // when it is deleted.
     let search = async move |tx: &mut Tx<'_>| {
         let grace = u64::try_from(GRACE.as_millis()).unwrap_or(u64::MAX);
         let before = millis(before.min(Timestamp(tx.now().0.saturating_sub(grace))));
-        let sql = "SELECT hash FROM documents WHERE created_at < $1
-             AND NOT EXISTS (SELECT 1 FROM run_attempts WHERE plan = hash)
-             AND NOT EXISTS (SELECT 1 FROM run_attempts WHERE context = hash)
-             LIMIT $2";
-        let rows = tx.rows(sql, &[before.into(), limit.into()]).await?;
+        let sql = "SELECT hash, CASE WHEN created_at < $1
+                 AND NOT EXISTS (SELECT 1 FROM run_attempts WHERE plan = documents.hash)
+                 AND NOT EXISTS (SELECT 1 FROM run_attempts WHERE context = documents.hash)
+             THEN 1 ELSE 0 END FROM documents WHERE hash > $2 ORDER BY hash LIMIT $3";
+        let rows = tx.rows(sql, &[before.into(), from.0.clone().into(), limit.into()]).await?;
+        let is_old = |row: &&Row| row.get::<i64>(1).is_ok_and(|old| old == 1);
         let old = |row: &Row| Ok(vec![row.get::<Vec<u8>>(0)?.into(), before.into()]);
-        rows.iter().map(old).collect::<Result<Vec<Vec<Value>>, StoreError>>()
+        let found = rows.iter().filter(is_old).map(old).collect::<Result<Vec<_>, StoreError>>()?;
+        let last = rows.last().filter(|_| rows.len() >= limit as usize);
+        let next = last.map(|row| row.get(0).map(Place)).transpose()?;
+        Ok((found, next))
     };
-    let found = store.read(search).await?;
+    let (found, next): (Vec<Vec<Value>>, _) = store.read(search).await?;
     let delete = Sql::of(
         "DELETE FROM documents WHERE hash = $1 AND created_at < $2",
         "DELETE FROM documents USING unnest($1::bytea[], $2::bigint[]) AS old (hash, before)
          WHERE documents.hash = old.hash AND documents.created_at < old.before",
     );
-    store.write(async move |tx: &mut Tx<'_>| tx.execute_all(delete, &found).await).await
+    let work = async move |tx: &mut Tx<'_>| tx.execute_all(delete, &found).await;
+    Ok((store.write(work).await?, next))
 }

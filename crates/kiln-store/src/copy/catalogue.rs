@@ -148,7 +148,7 @@ fn with_key(
 ) -> Result<Table, StoreError> {
     table.key = key.into_values().collect();
     if table.is_events() && postgres {
-        // The order in which they happened, which on SQLite is that of their ids.
+        // They have no primary key, but an index by these.
         table.key = vec!["txid".to_owned(), "id".to_owned()];
     }
     if table.key.is_empty() {

@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 
 use crate::{Refusal, Store, StoreError, Tx, Value};
 use counters::Counters;
-use pages::{EventOrder, Pages};
+use pages::Pages;
 use target::Target;
 
 use catalogue::tables;
@@ -186,14 +186,14 @@ async fn read_table(
     let total = u64::try_from(count[0].get::<i64>(0)?).unwrap_or_default();
     send(tx, sender, Message::Begin { table: at, total }).await?;
     let (mut tally, columns) = (Tally::default(), table.compared());
-    let (mut pages, mut events) = (Pages::of(table), EventOrder::default());
+    let mut pages = Pages::of(table);
     loop {
         let mut rows = pages.next(tx).await?;
         if rows.is_empty() {
             return Ok(tally);
         }
         if table.is_events() {
-            events.apply(table, &mut rows);
+            pages::without_transactions(table, &mut rows);
         }
         tally.add(&rows, &columns);
         send(tx, sender, Message::Rows { table: at, rows }).await?;

@@ -73,32 +73,18 @@ fn size(value: &Value) -> usize {
     }
 }
 
-/// Gives events the form they have in a copy: there are no transactions to order them any more, so
-/// their ids alone must. An id stays as it is unless that would change the order.
-#[derive(Debug, Default)]
-pub(super) struct EventOrder {
-    last: i64,
-}
-
-impl EventOrder {
-    pub(super) fn apply(&mut self, table: &Table, rows: &mut [Vec<Value>]) {
-        let (Some(id_at), Some(txid_at)) = (table.position("id"), table.position("txid")) else {
-            return;
-        };
-        for row in rows {
-            if let Value::Int(id) = row[id_at] {
-                self.last = id.max(self.last.saturating_add(1));
-                row[id_at] = Value::Int(self.last);
-            }
-            row[txid_at] = Value::Int(0);
-        }
+/// Gives events the form they have in a copy: their transactions mean nothing there, and their ids keep
+/// the events of each run in order.
+pub(super) fn without_transactions(table: &Table, rows: &mut [Vec<Value>]) {
+    let Some(at) = table.position("txid") else { return };
+    for row in rows {
+        row[at] = Value::Int(0);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::copy::catalogue::{Column, Kind};
 
     fn check_size(rows: usize, bytes: usize, expected: usize) {
         assert_eq!(next_size(rows, bytes), expected, "{rows} rows of {bytes} bytes");
@@ -113,23 +99,5 @@ mod tests {
         check_size(64, 64 * (1 << 20), 4);
         check_size(1, 100 << 20, 1);
         check_size(1, 0, 8);
-    }
-
-    #[test]
-    fn events_keep_their_order_and_where_possible_their_ids() {
-        let column = |name: &str| Column { name: name.to_owned(), kind: Kind::Int };
-        let columns = vec![column("id"), column("txid")];
-        let table = Table { name: "events".to_owned(), columns, key: Vec::new() };
-        let mut order = EventOrder::default();
-        let mut ids = Vec::new();
-        // As (txid, id) orders them; the second page goes on where the first ended.
-        for page in [&[(1, 5), (2, 3), (3, 4)][..], &[(3, 9), (4, 8)]] {
-            let mut rows: Vec<Vec<Value>> =
-                page.iter().map(|(txid, id)| vec![Value::Int(*id), Value::Int(*txid)]).collect();
-            order.apply(&table, &mut rows);
-            ids.extend(rows.into_iter().map(|row| (row[0].clone(), row[1].clone())));
-        }
-        let expected = [5, 6, 7, 9, 10].map(|id| (Value::Int(id), Value::Int(0)));
-        assert_eq!(ids, expected);
     }
 }

@@ -1,14 +1,25 @@
-//! What happened, kept in the order of commits, to be followed from any point.
+//! What happened, to be followed from any point.
 //!
 //! Whoever follows keeps a [`Cursor`] and asks for what comes after it. Ids alone would not do on
-//! PostgreSQL: a transaction can take an id early and commit late, when a reader is past it. So events
-//! are ordered by transaction first, and only those are read which no open transaction can precede.
+//! PostgreSQL: a transaction can take an id early and commit late, when a reader is past it. So pages are
+//! cut by transaction first, and only those events are read which no open transaction can precede: that
+//! way nothing is missed and nothing comes twice.
+//!
+//! Transactions are numbered when they take their first lock, not when they commit, so theirs is not the
+//! order in which things happened. Ids are, within one run: they are given out under its lock. Followers
+//! can rely on this: in a page, the events of one run stand in the order in which they happened, by
+//! [`StoredEvent::id`]. Between pages a run's events can be swapped, if a page ends between two
+//! transactions of which the later one was first to commit; whoever cares compares ids. Between runs
+//! there is no order.
 
 mod kind;
+
+use std::collections::BTreeMap;
 
 use kiln_core::id::{JobId, OrgId, RepoId, RunId};
 use kiln_core::time::Timestamp;
 
+use crate::directory::scope::Scope;
 use crate::tx::millis;
 use crate::{Refusal, Row, Sql, StoreError, Tx, Value};
 
@@ -28,9 +39,20 @@ pub struct Event {
 /// An event in its place.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredEvent {
-    pub cursor: Cursor,
+    /// Grows within a run as things happen. It is no place to go on from: only a page's end is.
+    pub id: i64,
     pub at: Timestamp,
     pub event: Event,
+}
+
+/// Some events, and where to go on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page {
+    pub events: Vec<StoredEvent>,
+    /// The cursor for the next question; it may have moved on although no event was found.
+    pub next: Cursor,
+    /// Whether it is worth asking again at once.
+    pub more: bool,
 }
 
 /// A place between two events. The default is before the first.
@@ -105,23 +127,27 @@ macro_rules! after {
     ($whose:literal) => {
         concat!(
             "SELECT txid, id, at, org_id, repo_id, run_id, attempt, job_id, kind, payload FROM events
-             WHERE (txid, id) > ($1, $2) AND (txid, id) <= ($3, $4) AND ",
+             WHERE (txid, id) > ($1, $2) AND (txid, id) <= ($3, $4)
+             AND (org_id = $7 OR $7 IS NULL) AND ",
             $whose,
             " ORDER BY txid, id LIMIT $5"
         )
     };
 }
 
-/// The next events after a cursor, and the cursor for the next question. Fewer than `limit` means that
-/// there are no more for now.
+/// How many events of others one question passes over at most.
+const LOOKS: u32 = 10_000;
+
+/// The next events after a cursor.
 pub async fn read(
     tx: &mut Tx<'_>,
+    scope: Scope,
     filter: Filter,
     after: Cursor,
     limit: u32,
-) -> Result<(Vec<StoredEvent>, Cursor), StoreError> {
-    let end = horizon(tx).await?;
-    if after > end {
+) -> Result<Page, StoreError> {
+    let horizon = horizon(tx).await?;
+    if after > horizon {
         let message = format!("the cursor {after} is not of this database; begin anew without one");
         return Err(Refusal::Invalid(message).into());
     }
@@ -131,20 +157,59 @@ pub async fn read(
         Filter::Repo(repo) => (after!("repo_id = $6"), repo.0),
         Filter::Run(run) => (after!("run_id = $6"), run.0),
     };
+    let finds_all = matches!((scope, filter), (Scope::System(_), Filter::All));
+    let bound = if finds_all || matches!(filter, Filter::Run(_)) {
+        None
+    } else {
+        bound(tx, after, horizon).await?
+    };
+    let end = bound.unwrap_or(horizon);
     let numbers = [after.txid, after.id, end.txid, end.id, i64::from(limit), whose];
-    let rows = tx.rows(sql, &numbers.map(Value::from)).await?;
-    let events: Vec<StoredEvent> = rows.iter().map(stored).collect::<Result<_, _>>()?;
+    let mut values: Vec<Value> = numbers.map(Value::from).to_vec();
+    values.push(scope.parameter());
+    let rows = tx.rows(sql, &values).await?;
     // Fewer than asked for: all up to the end was seen, also what the filter left out.
-    let complete = events.len() < limit as usize;
-    let last = events.last().map_or(after, |event| event.cursor);
-    Ok((events, if complete { end } else { last }))
+    let full = rows.len() >= limit as usize;
+    let next = match rows.last() {
+        Some(last) if full => cursor_of(last)?,
+        _ if full => after,
+        _ => end,
+    };
+    let events = rows.iter().map(stored).collect::<Result<_, _>>()?;
+    Ok(Page { events: as_they_happened(events), next, more: full || bound.is_some() })
+}
+
+/// Where a question that finds few of the events it passes stops, if there are that many.
+async fn bound(tx: &mut Tx<'_>, after: Cursor, end: Cursor) -> Result<Option<Cursor>, StoreError> {
+    let sql = "SELECT txid, id FROM events WHERE (txid, id) > ($1, $2) AND (txid, id) <= ($3, $4)
+               ORDER BY txid, id LIMIT 1 OFFSET $5";
+    let numbers = [after.txid, after.id, end.txid, end.id, i64::from(LOOKS) - 1];
+    tx.row(sql, &numbers.map(Value::from)).await?.as_ref().map(cursor_of).transpose()
+}
+
+/// Each run's events in the order of their ids, in the places that the run has in the page.
+fn as_they_happened(events: Vec<StoredEvent>) -> Vec<StoredEvent> {
+    let places: Vec<RunId> = events.iter().map(|stored| stored.event.run).collect();
+    let mut of_runs: BTreeMap<RunId, Vec<StoredEvent>> = BTreeMap::new();
+    for stored in events {
+        of_runs.entry(stored.event.run).or_default().push(stored);
+    }
+    // The latest first, so that the earliest is taken from the end.
+    for events in of_runs.values_mut() {
+        events.sort_by_key(|stored| std::cmp::Reverse(stored.id));
+    }
+    places.iter().filter_map(|run| of_runs.get_mut(run)?.pop()).collect()
+}
+
+fn cursor_of(row: &Row) -> Result<Cursor, StoreError> {
+    Ok(Cursor { txid: row.get(0)?, id: row.get(1)? })
 }
 
 fn stored(row: &Row) -> Result<StoredEvent, StoreError> {
     let kind: String = row.get(8)?;
     let payload: Option<String> = row.get(9)?;
     Ok(StoredEvent {
-        cursor: Cursor { txid: row.get(0)?, id: row.get(1)? },
+        id: row.get(1)?,
         at: Timestamp(row.get::<i64>(2)?.try_into().unwrap_or_default()),
         event: Event {
             org: OrgId(row.get(3)?),
@@ -163,16 +228,17 @@ pub async fn horizon(tx: &mut Tx<'_>) -> Result<Cursor, StoreError> {
         "SELECT 0, coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'events'",
         "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1, 9223372036854775807",
     );
-    let row = tx.one("horizon", sql, &[]).await?;
-    Ok(Cursor { txid: row.get(0)?, id: row.get(1)? })
+    cursor_of(&tx.one("horizon", sql, &[]).await?)
 }
 
 /// Events that come from another cluster, by a restored dump, carry transaction ids that this one has
-/// not reached. They are older than all that this one will add.
+/// not reached, or that it will give out a second time. They are older than all that this one will add,
+/// and their ids keep them in order.
 pub(crate) async fn adopt(tx: &mut Tx<'_>) -> Result<(), StoreError> {
     if tx.is_postgres() {
-        let sql = "UPDATE events SET txid = 0
-             WHERE txid >= pg_snapshot_xmax(pg_current_snapshot())::text::bigint";
+        let sql = "UPDATE events SET txid = 0 WHERE txid <> 0 AND EXISTS (
+                 SELECT 1 FROM events
+                 WHERE txid >= pg_snapshot_xmax(pg_current_snapshot())::text::bigint)";
         tx.execute(sql, &[]).await?;
     }
     Ok(())

@@ -9,13 +9,15 @@ use super::change::{self, Happened, JobNews, Word};
 use super::facts::Known;
 use super::record::Order;
 use super::{Answer, Runs};
-use crate::outbox::{self, Task};
+use crate::outbox::{self, Kind, Task};
 use crate::sql::Sql;
 use crate::tx::millis;
 use crate::{Refusal, Row, StoreError, Tx};
 
 /// How much is done in one transaction.
 const PIECE: u32 = 64;
+/// The tasks that are about runs.
+const KINDS: [Kind; 3] = [Kind::Admit, Kind::CancelMember, Kind::Continue];
 /// How long another server leaves a task to the one that took it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -23,7 +25,7 @@ impl Runs {
     /// Carries out what runs ask of themselves and each other. Returns how many tasks were taken; fewer
     /// than asked for means that there are no more.
     pub async fn carry_out(&self) -> Result<usize, StoreError> {
-        let take = async |tx: &mut Tx<'_>| outbox::take(tx, PIECE, PATIENCE).await;
+        let take = async |tx: &mut Tx<'_>| outbox::take(tx, &KINDS, PIECE, PATIENCE).await;
         let tasks = self.store.write(take).await?;
         let count = tasks.len();
         for task in tasks {

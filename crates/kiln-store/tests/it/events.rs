@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kiln_core::id::{JobId, OrgId, RepoId, RunId};
-use kiln_store::events::{self, Cursor, Event, EventKind, Filter, StoredEvent};
-use kiln_store::{Refusal, Signal, Store, StoreError, Tx};
+use kiln_store::events::{self, Cursor, Event, EventKind, Filter, Page};
+use kiln_store::{Duty, Refusal, Scope, Signal, Store, StoreError, Tx};
+
+const SYSTEM: Scope = Scope::System(Duty::Administration);
 
 fn event(run: i64, text: &str) -> Event {
     Event {
@@ -26,7 +28,7 @@ async fn append(store: &Store, events: Vec<Event>) {
 async fn append_and_settle(store: &Store, events: Vec<Event>) {
     append(store, events).await;
     let count = async |tx: &mut Tx<'_>| {
-        let (found, _) = events::read(tx, Filter::All, Cursor::default(), 1_000).await?;
+        let found = events::read(tx, SYSTEM, Filter::All, Cursor::default(), 1_000).await?.events;
         let all = tx.one("count", "SELECT count(*) FROM events", &[]).await?.get::<i64>(0)?;
         Ok(usize::try_from(all).unwrap() == found.len())
     };
@@ -35,10 +37,9 @@ async fn append_and_settle(store: &Store, events: Vec<Event>) {
     }
 }
 
-type Page = (Vec<StoredEvent>, Cursor);
-
 async fn page(store: &Store, filter: Filter, after: Cursor, limit: u32) -> Page {
-    let question = async move |tx: &mut Tx<'_>| events::read(tx, filter, after, limit).await;
+    let question =
+        async move |tx: &mut Tx<'_>| events::read(tx, SYSTEM, filter, after, limit).await;
     store.read(question).await.unwrap()
 }
 
@@ -47,10 +48,10 @@ async fn follow(store: &Store, filter: Filter, mut after: Cursor, count: usize) 
     let mut hints = store.subscribe();
     let mut found = Vec::new();
     while found.len() < count {
-        let (events, next) = page(store, filter, after, 7).await;
+        let Page { events, next, more } = page(store, filter, after, 7).await;
         assert!(next >= after, "a cursor never goes back");
         after = next;
-        if events.len() < 7 {
+        if !more {
             hints.next(Duration::from_millis(5)).await;
         }
         found.extend(events.into_iter().map(|stored| stored.event));
@@ -120,8 +121,8 @@ async fn each_reader_sees_its_own_part(store: Store) {
     store.migrate().await.unwrap();
     append_and_settle(&store, (0..8).map(|run| event(run, "once")).collect()).await;
     let runs = async |filter| {
-        let (events, _) = page(&store, filter, Cursor::default(), 100).await;
-        events.iter().map(|stored| stored.event.run.0).collect::<Vec<_>>()
+        let page = page(&store, filter, Cursor::default(), 100).await;
+        page.events.iter().map(|stored| stored.event.run.0).collect::<Vec<_>>()
     };
     assert_eq!(runs(Filter::All).await, [0, 1, 2, 3, 4, 5, 6, 7]);
     assert_eq!(runs(Filter::Org(OrgId(1))).await, [1, 3, 5, 7]);
@@ -131,22 +132,55 @@ async fn each_reader_sees_its_own_part(store: Store) {
 }
 on_both!(each_reader_sees_its_own_part);
 
+async fn an_organization_sees_nothing_of_others(store: Store) {
+    store.migrate().await.unwrap();
+    append_and_settle(&store, (0..8).map(|run| event(run, "once")).collect()).await;
+    let runs = async |filter| {
+        let read = async move |tx: &mut Tx<'_>| {
+            events::read(tx, Scope::Org(OrgId(1)), filter, Cursor::default(), 100).await
+        };
+        let page = store.read(read).await.unwrap();
+        page.events.iter().map(|stored| stored.event.run.0).collect::<Vec<_>>()
+    };
+    assert_eq!(runs(Filter::All).await, [1, 3, 5, 7]);
+    assert_eq!(runs(Filter::Org(OrgId(0))).await, [0_i64; 0]);
+    assert_eq!(runs(Filter::Repo(RepoId(2))).await, [0_i64; 0]);
+    assert_eq!(runs(Filter::Repo(RepoId(3))).await, [3, 7]);
+    assert_eq!(runs(Filter::Run(RunId(2))).await, [0_i64; 0]);
+}
+on_both!(an_organization_sees_nothing_of_others);
+
+/// Whoever comes with an old cursor and wants little goes through the rest piece by piece.
+async fn a_question_passes_over_a_bounded_number_of_events(store: Store) {
+    store.migrate().await.unwrap();
+    let others = (0..12_000).map(|_| event(0, "of others")).collect();
+    append(&store, others).await;
+    append(&store, vec![event(1, "wanted")]).await;
+    let filter = Filter::Repo(RepoId(1));
+    let first = page(&store, filter, Cursor::default(), 5).await;
+    assert_eq!((first.events.len(), first.more), (0, true));
+    assert!(first.next > Cursor::default(), "it moves on");
+    assert_eq!(follow(&store, filter, first.next, 1).await, [event(1, "wanted")]);
+}
+on_both!(a_question_passes_over_a_bounded_number_of_events);
+
 async fn a_cursor_leads_on_from_any_place(store: Store) {
     store.migrate().await.unwrap();
     append_and_settle(&store, (0..5).map(|run| event(run, "first")).collect()).await;
-    let (first, middle) = page(&store, Filter::All, Cursor::default(), 3).await;
-    assert_eq!(first.len(), 3);
-    assert_eq!(middle, first[2].cursor);
-    let (rest, end) = page(&store, Filter::All, middle, 3).await;
+    let Page { events: first, next: middle, more } =
+        page(&store, Filter::All, Cursor::default(), 3).await;
+    assert_eq!((first.len(), more), (3, true));
+    let Page { events: rest, next: end, more } = page(&store, Filter::All, middle, 3).await;
+    assert!(!more);
     assert_eq!(rest.iter().map(|stored| stored.event.run.0).collect::<Vec<_>>(), [3, 4]);
-    let (none, end) = page(&store, Filter::Run(RunId(77)), end, 3).await;
+    let Page { events: none, next: end, .. } = page(&store, Filter::Run(RunId(77)), end, 3).await;
     assert!(none.is_empty());
     append_and_settle(&store, vec![event(77, "second")]).await;
-    let (new, _) = page(&store, Filter::Run(RunId(77)), end, 3).await;
+    let new = page(&store, Filter::Run(RunId(77)), end, 3).await.events;
     assert_eq!(new.len(), 1);
     assert_eq!(new[0].event, event(77, "second"));
     let kept: Cursor = middle.to_string().parse().unwrap();
-    assert_eq!(page(&store, Filter::All, kept, 2).await.0, rest);
+    assert_eq!(page(&store, Filter::All, kept, 2).await.events, rest);
 }
 on_both!(a_cursor_leads_on_from_any_place);
 
@@ -154,7 +188,7 @@ async fn a_cursor_of_another_database_is_refused(store: Store) {
     store.migrate().await.unwrap();
     let foreign: Cursor = "999999999999-5".parse().unwrap();
     let read = store
-        .read(async move |tx: &mut Tx<'_>| events::read(tx, Filter::All, foreign, 1).await)
+        .read(async move |tx: &mut Tx<'_>| events::read(tx, SYSTEM, Filter::All, foreign, 1).await)
         .await;
     assert!(matches!(read, Err(StoreError::Refused(Refusal::Invalid(_)))), "{read:?}");
 }
@@ -173,7 +207,7 @@ async fn a_dead_reader_blocks_nobody() {
         let store = store.clone();
         async move {
             let stuck = async move |tx: &mut Tx<'_>| {
-                events::read(tx, Filter::All, Cursor::default(), 10).await?;
+                events::read(tx, SYSTEM, Filter::All, Cursor::default(), 10).await?;
                 reads.lock().unwrap().take().unwrap().send(()).unwrap();
                 std::future::pending::<Result<(), StoreError>>().await
             };
@@ -203,4 +237,62 @@ async fn events_from_another_cluster_come_before_new_ones() {
     append(&store, vec![event(3, "new")]).await;
     let all = follow(&store, Filter::All, Cursor::default(), 3).await;
     assert_eq!(all, [event(1, "old"), event(2, "old"), event(3, "new")]);
+}
+
+/// A transaction gets its number with its first lock. One that gets it early and commits late adds what
+/// happened after the work of another one that has a higher number.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_is_told_in_the_order_in_which_it_happened() {
+    let database = kiln_testkit::database::Database::postgres().await;
+    let store = database.open();
+    store.migrate().await.unwrap();
+    let (begun, has_begun) = tokio::sync::oneshot::channel();
+    let (go, wait) = tokio::sync::oneshot::channel();
+    let once = std::sync::Mutex::new(Some((begun, wait)));
+    let late = tokio::spawn({
+        let store = store.clone();
+        async move {
+            let work = async move |tx: &mut Tx<'_>| {
+                tx.one("number", "SELECT pg_current_xact_id()::text", &[]).await?;
+                let (begun, wait) = once.lock().unwrap().take().unwrap();
+                begun.send(()).unwrap();
+                let _ = wait.await;
+                events::append(tx, &[event(2, "other run"), event(1, "done")])
+            };
+            store.write(work).await.unwrap();
+        }
+    });
+    has_begun.await.unwrap();
+    append(&store, vec![event(1, "claimed")]).await;
+    assert!(page(&store, Filter::All, Cursor::default(), 9).await.events.is_empty());
+    go.send(()).unwrap();
+    late.await.unwrap();
+    append_and_settle(&store, Vec::new()).await;
+    let page = page(&store, Filter::All, Cursor::default(), 9).await;
+    let told: Vec<Event> = page.events.iter().map(|stored| stored.event.clone()).collect();
+    assert_eq!(told, [event(2, "other run"), event(1, "claimed"), event(1, "done")]);
+    let ids = |run: i64| {
+        let own = page.events.iter().filter(move |stored| stored.event.run.0 == run);
+        own.map(|stored| stored.id).collect::<Vec<_>>()
+    };
+    assert!(ids(1).is_sorted());
+}
+
+/// Some of the restored events can have transaction ids that this cluster has reached; they stay in order
+/// with the rest.
+#[tokio::test]
+async fn restored_events_keep_their_order() {
+    let database = kiln_testkit::database::Database::postgres().await;
+    let store = database.open();
+    store.migrate().await.unwrap();
+    append(&store, vec![event(1, "first"), event(1, "second")]).await;
+    let restored = "UPDATE events SET txid = CASE WHEN id = (SELECT min(id) FROM events)
+                    THEN 900000000000 ELSE 5 END";
+    store.write(async move |tx: &mut Tx<'_>| tx.execute(restored, &[]).await).await.unwrap();
+    store.migrate().await.unwrap();
+    let all = follow(&store, Filter::All, Cursor::default(), 2).await;
+    assert_eq!(all, [event(1, "first"), event(1, "second")]);
+    let count = "SELECT count(*) FROM events WHERE txid = 0";
+    let count = async move |tx: &mut Tx<'_>| tx.one("count", count, &[]).await?.get::<i64>(0);
+    assert_eq!(store.read(count).await.unwrap(), 2);
 }

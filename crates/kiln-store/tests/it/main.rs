@@ -43,6 +43,7 @@ mod backup;
 mod claims;
 mod content;
 mod copy;
+mod describe;
 mod events;
 mod explain;
 mod filled;

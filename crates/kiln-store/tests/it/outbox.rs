@@ -6,8 +6,10 @@ use std::time::Duration;
 use kiln_core::id::RunId;
 use kiln_core::time::Timestamp;
 use kiln_store::outbox::{self, Kind, Message, TRIES, Task};
-use kiln_store::{Refusal, Signal, Store, StoreError, Tx};
+use kiln_store::{Duty, Refusal, Scope, Signal, Store, StoreError, Tx};
 
+const SYSTEM: Scope = Scope::System(Duty::Administration);
+const ALL: [Kind; 4] = [Kind::Admit, Kind::CancelMember, Kind::Continue, Kind::Notify];
 const MINUTE: Duration = Duration::from_mins(1);
 
 fn message(number: i64) -> Message {
@@ -19,7 +21,7 @@ async fn put(store: &Store, messages: Vec<Message>) {
 }
 
 async fn take(store: &Store, limit: u32, patience: Duration) -> Vec<Task> {
-    let work = async move |tx: &mut Tx<'_>| outbox::take(tx, limit, patience).await;
+    let work = async move |tx: &mut Tx<'_>| outbox::take(tx, &ALL, limit, patience).await;
     store.write(work).await.unwrap()
 }
 
@@ -136,14 +138,14 @@ async fn a_failed_task_waits_longer_each_time_and_is_put_aside(store: Store) {
     assert_eq!(waits.len() + 1, TRIES as usize, "the last failure puts it aside");
     assert!(waits.is_sorted() && waits[0] <= 1_000 && waits[5] > 25_000, "{waits:?}");
     assert!(take(&store, 1, MINUTE).await.is_empty());
-    let list = async |tx: &mut Tx<'_>| outbox::parked(tx, 10).await;
+    let list = async |tx: &mut Tx<'_>| outbox::parked(tx, SYSTEM, 10).await;
     let parked = store.read(list).await.unwrap();
     assert_eq!(parked.len(), 1);
     assert_eq!((parked[0].error.as_str(), parked[0].task.run), ("no route", Some(RunId(1))));
     let id = parked[0].task.id;
-    store.write(async move |tx: &mut Tx<'_>| outbox::retry(tx, id).await).await.unwrap();
+    store.write(async move |tx: &mut Tx<'_>| outbox::retry(tx, SYSTEM, id).await).await.unwrap();
     assert_eq!(take(&store, 1, MINUTE).await[0].tries, 1);
-    let twice = store.write(async move |tx: &mut Tx<'_>| outbox::retry(tx, id).await).await;
+    let twice = store.write(async move |tx: &mut Tx<'_>| outbox::retry(tx, SYSTEM, id).await).await;
     assert!(matches!(twice, Err(StoreError::Refused(Refusal::NotFound(_)))));
 }
 on_both!(a_failed_task_waits_longer_each_time_and_is_put_aside);
@@ -156,7 +158,7 @@ async fn a_task_that_kills_its_takers_is_put_aside(store: Store) {
         make_due(&store).await;
     }
     assert_eq!(runs(&take(&store, 2, MINUTE).await), [2]);
-    let list = async |tx: &mut Tx<'_>| outbox::parked(tx, 10).await;
+    let list = async |tx: &mut Tx<'_>| outbox::parked(tx, SYSTEM, 10).await;
     let parked = store.read(list).await.unwrap();
     assert_eq!(parked.len(), 1);
     assert_eq!(parked[0].error, "nobody who took it came back");
@@ -171,3 +173,48 @@ async fn what_only_a_newer_kiln_knows_is_left_to_it(store: Store) {
     assert_eq!(runs(&take(&store, 2, MINUTE).await), [2]);
 }
 on_both!(what_only_a_newer_kiln_knows_is_left_to_it);
+
+async fn a_taker_gets_the_kinds_it_asks_for(store: Store) {
+    store.migrate().await.unwrap();
+    let notify = Message::at_once(Kind::Notify, RunId(1), "{}".to_owned());
+    put(&store, vec![notify, message(2)]).await;
+    let take = async |kinds: &'static [Kind]| {
+        let work = async move |tx: &mut Tx<'_>| outbox::take(tx, kinds, 9, MINUTE).await;
+        runs(&store.write(work).await.unwrap())
+    };
+    assert_eq!(take(&[]).await, [0_i64; 0]);
+    assert_eq!(take(&[Kind::Admit, Kind::Continue]).await, [2]);
+    assert_eq!(take(&[Kind::Admit, Kind::Continue]).await, [0_i64; 0]);
+    assert_eq!(take(&[Kind::Notify]).await, [1]);
+}
+on_both!(a_taker_gets_the_kinds_it_asks_for);
+
+async fn what_is_given_back_is_due_at_once_and_was_not_tried(store: Store) {
+    store.migrate().await.unwrap();
+    put(&store, vec![message(1), message(2), message(3)]).await;
+    let give_back = async |tasks: Vec<Task>| {
+        let work = async move |tx: &mut Tx<'_>| outbox::give_back(tx, &tasks).await;
+        store.write(work).await.unwrap();
+    };
+    let mut taken = take(&store, 3, MINUTE).await;
+    assert!(done(&store, &taken.remove(0)).await);
+    give_back(taken).await;
+    let again = take(&store, 3, Duration::ZERO).await;
+    assert_eq!(runs(&again), [2, 3]);
+    assert!(again.iter().all(|task| task.tries == 1), "{again:?}");
+    // Somebody else has them by now: they are not this one's to give back.
+    assert_eq!(take(&store, 3, MINUTE).await.len(), 2);
+    give_back(again).await;
+    assert!(take(&store, 3, MINUTE).await.is_empty());
+}
+on_both!(what_is_given_back_is_due_at_once_and_was_not_tried);
+
+async fn tasks_are_not_for_organizations(store: Store) {
+    store.migrate().await.unwrap();
+    let org = Scope::Org(kiln_core::id::OrgId(1));
+    let list = store.read(async move |tx: &mut Tx<'_>| outbox::parked(tx, org, 10).await).await;
+    assert!(matches!(list, Err(StoreError::Refused(Refusal::NotFound(_)))));
+    let retry = store.write(async move |tx: &mut Tx<'_>| outbox::retry(tx, org, 1).await).await;
+    assert!(matches!(retry, Err(StoreError::Refused(Refusal::NotFound(_)))));
+}
+on_both!(tasks_are_not_for_organizations);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kiln_core::time::Timestamp;
-use kiln_store::retention::{self, What};
+use kiln_store::retention::{self, Caretaker, Keep, Place, What};
 use kiln_store::{Sql, Store, StoreError, Tx, Value};
 use kiln_testkit::database::Database;
 
@@ -80,6 +80,17 @@ async fn prepared(store: &Store) {
 
 async fn prune(store: &Store, what: What, before: u64, limit: u32) -> u64 {
     retention::prune(store, what, Timestamp(before), limit).await.unwrap()
+}
+
+/// A whole round through the documents in pieces of this size; how many went, and how many pieces it took.
+async fn prune_documents(store: &Store, before: u64, limit: u32) -> (u64, u32) {
+    let (mut deleted, mut pieces, mut place) = (0, 0, Some(Place::default()));
+    while let Some(from) = place {
+        let piece = retention::prune_documents(store, Timestamp(before), from, limit).await;
+        let (count, next) = piece.unwrap();
+        (deleted, pieces, place) = (deleted + count, pieces + 1, next);
+    }
+    (deleted, pieces)
 }
 
 async fn a_run_goes_with_all_that_belongs_to_it(store: Store) {
@@ -178,16 +189,133 @@ async fn a_document_goes_a_day_after_nobody_needs_it(store: Store) {
     let hours = |hours: u64| i64::try_from(now.0 - hours * 3_600_000).unwrap();
     add_document(&store, 2, hours(25)).await;
     add_document(&store, 3, hours(23)).await;
-    assert_eq!(prune(&store, What::Documents, now.0, 10).await, 1);
+    assert_eq!(prune_documents(&store, now.0, 10).await, (1, 1));
     assert_eq!(
         numbers(&store, "SELECT created_at FROM documents ORDER BY 1").await,
         [0, hours(23)]
     );
     prune(&store, What::Runs, 500, 100).await;
-    assert_eq!(prune(&store, What::Documents, now.0, 10).await, 1);
+    assert_eq!(prune_documents(&store, now.0, 10).await, (1, 1));
     assert_eq!(numbers(&store, "SELECT created_at FROM documents").await, [hours(23)]);
 }
 on_both!(a_document_goes_a_day_after_nobody_needs_it);
+
+/// Each piece goes on where the last one ended, also past what stays.
+async fn documents_are_gone_through_once(store: Store) {
+    prepared(&store).await;
+    add_run(&store, 1, Some(100)).await;
+    for hash in 2..=21 {
+        add_document(&store, hash, 0).await;
+    }
+    let last =
+        "UPDATE run_attempts SET context = (SELECT hash FROM documents ORDER BY hash DESC LIMIT 1)";
+    execute(&store, last, &[]).await;
+    // 21 documents, 4 at a time: five full pieces and the last.
+    assert_eq!(prune_documents(&store, 50, 4).await, (19, 6));
+    assert_eq!(prune_documents(&store, 50, 4).await, (0, 1), "the plan and the context stay");
+    assert_eq!(numbers(&store, "SELECT count(*) FROM documents").await, [2]);
+}
+on_both!(documents_are_gone_through_once);
+
+const QUEUE: &str = "INSERT INTO queues (id, hash, requirements, paused, created_at, used_at) \
+    SELECT $1, hash, '{}', NULL, 0, $2 FROM (SELECT hash FROM documents ORDER BY hash \
+    LIMIT 1 OFFSET $1) AS one";
+const LANE: &str = "INSERT INTO lanes (id, queue_id, priority, org_id, repo_id, class, floor, active) \
+    VALUES ($1, $1, 0, 1, 1, 'normal', 0, $2)";
+
+/// H3
+async fn a_queue_that_nobody_uses_goes_with_its_lanes(store: Store) {
+    prepared(&store).await;
+    for hash in 2..=6 {
+        add_document(&store, hash, 0).await;
+    }
+    // Old and empty; used lately; with a lane that is open; with a job.
+    for (id, used, active) in [(1, 100, 0), (2, 900, 0), (3, 100, 1), (4, 100, 0), (5, 100, 0)] {
+        execute(&store, QUEUE, &[id.into(), used.into()]).await;
+        execute(&store, LANE, &[id.into(), active.into()]).await;
+    }
+    let job = "INSERT INTO queue (lane_id, key, job_id, attempt, number) VALUES (4, 1, 1, 1, 0)";
+    execute(&store, job, &[]).await;
+    assert_eq!(prune(&store, What::Queues, 500, 1).await, 1);
+    assert_eq!(prune(&store, What::Queues, 500, 9).await, 1);
+    assert_eq!(prune(&store, What::Queues, 500, 9).await, 0);
+    assert_eq!(numbers(&store, "SELECT id FROM queues ORDER BY id").await, [2, 3, 4]);
+    assert_eq!(numbers(&store, "SELECT id FROM lanes ORDER BY id").await, [2, 3, 4]);
+}
+on_both!(a_queue_that_nobody_uses_goes_with_its_lanes);
+
+const RUNNER: &str = "INSERT INTO runners (id, pool_id, name, capabilities, os, architecture, \
+        version, protocol, credential, registered_at, last_seen_at, unregistered_at) \
+        SELECT $1, 1, 'r', '{}', 'a', 'b', 'c', 1, hash, 0, 0, $2 FROM documents";
+const KEY: &str = "INSERT INTO registration_keys (id, pool_id, hash, created_by, created_at, \
+        expires_at) SELECT $1, 1, hash, 'a', 0, $2 FROM documents ORDER BY hash LIMIT 1 OFFSET $1";
+const TASK: &str = "INSERT INTO outbox (id, kind, payload, due_at, created_at, parked_at) \
+        VALUES ($1, 'notify', '{}', 0, 0, $2)";
+
+/// H3
+async fn machines_and_tasks_that_are_done_for_go(store: Store) {
+    prepared(&store).await;
+    execute(&store, "INSERT INTO pools (id, name, created_at) VALUES (1, 'p', 0)", &[]).await;
+    for (id, gone) in [(1, Some(100)), (2, Some(900)), (3, None), (4, Some(100))] {
+        execute(&store, RUNNER, &[id.into(), gone.into()]).await;
+    }
+    let lease = "INSERT INTO leases (job_id, run_id, attempt, number, claim, runner_id, nonce, claimed_at, \
+        expires_at, acknowledged, counted, org_id, repo_id, estimate) \
+        VALUES (1, 1, 1, 0, 1, 4, 'n', 0, 0, 1, 0, 1, 1, 1)";
+    execute(&store, lease, &[]).await;
+    assert_eq!(prune(&store, What::Runners, 500, 9).await, 1);
+    assert_eq!(numbers(&store, "SELECT id FROM runners ORDER BY id").await, [2, 3, 4]);
+
+    add_document(&store, 2, 0).await;
+    for (id, expires) in [(0, 100), (1, 900)] {
+        execute(&store, KEY, &[id.into(), expires.into()]).await;
+    }
+    assert_eq!(prune(&store, What::RegistrationKeys, 500, 9).await, 1);
+    assert_eq!(numbers(&store, "SELECT id FROM registration_keys").await, [1]);
+
+    for (id, parked) in [(1, Some(100)), (2, Some(900)), (3, None)] {
+        execute(&store, TASK, &[id.into(), parked.into()]).await;
+    }
+    assert_eq!(prune(&store, What::ParkedTasks, 500, 9).await, 1);
+    assert_eq!(numbers(&store, "SELECT id FROM outbox ORDER BY id").await, [2, 3]);
+}
+on_both!(machines_and_tasks_that_are_done_for_go);
+
+/// H3
+async fn use_is_forgotten_with_those_who_used(store: Store) {
+    prepared(&store).await;
+    let org = "INSERT INTO organizations (id, name, created_at, updated_at) VALUES (1, 'a', 0, 0)";
+    execute(&store, org, &[]).await;
+    let repo = "INSERT INTO repositories (id, org_id, name, created_at, updated_at) VALUES (7, 1, 'r', 0, 0)";
+    execute(&store, repo, &[]).await;
+    let usage = "INSERT INTO usage (org_id, repo_id, consumed, hour) \
+        VALUES (1, 0, 1, 1), (1, 7, 1, 1), (1, 8, 1, 1), (1, 9, 1, 50), (2, 0, 1, 1)";
+    execute(&store, usage, &[]).await;
+    assert_eq!(prune(&store, What::Usage, 10 * 3_600_000, 1).await, 1);
+    assert_eq!(prune(&store, What::Usage, 10 * 3_600_000, 9).await, 1);
+    assert_eq!(prune(&store, What::Usage, 10 * 3_600_000, 9).await, 0);
+    let left = numbers(&store, "SELECT org_id * 10 + repo_id FROM usage ORDER BY 1").await;
+    assert_eq!(left, [10, 17, 19]);
+}
+on_both!(use_is_forgotten_with_those_who_used);
+
+/// H3
+async fn one_round_tends_to_everything(store: Store) {
+    prepared(&store).await;
+    add_run(&store, 1, Some(100)).await;
+    add_run(&store, 2, None).await;
+    let audit = "INSERT INTO audit (at, actor_kind, actor, action, subject_kind) \
+        VALUES (1, 'a', 'b', 'c', 'd')";
+    execute(&store, audit, &[]).await;
+    add_document(&store, 9, 0).await;
+    let mut caretaker = Caretaker::new(Keep::default());
+    let tended = caretaker.tend(&store).await.unwrap();
+    // The run with its 8 children, the event of the other, the entry and the document.
+    assert_eq!((tended.rows, tended.partitions, tended.more), (9 + 1 + 1 + 1, 0, false));
+    assert_eq!(numbers(&store, "SELECT id FROM runs").await, [2]);
+    assert_eq!(caretaker.tend(&store).await.unwrap().rows, 0);
+}
+on_both!(one_round_tends_to_everything);
 
 /// Those who write while rows are pruned lose nothing.
 async fn what_comes_meanwhile_survives(store: Store) {
@@ -208,7 +336,7 @@ async fn what_comes_meanwhile_survives(store: Store) {
                 prune(&store, What::Runs, 500, 10).await;
                 prune(&store, What::Events, 400, 10).await;
                 prune(&store, What::Audit, 400, 10).await;
-                prune(&store, What::Documents, 0, 10).await;
+                prune_documents(&store, 0, 10).await;
                 retention::drop_partitions(&store, Timestamp(500)).await.unwrap();
             }
         })
@@ -325,4 +453,83 @@ async fn the_embedded_database_has_no_partitions() {
     prepared(&store).await;
     retention::make_room(&store).await.unwrap();
     assert_eq!(retention::drop_partitions(&store, Timestamp(500)).await.unwrap(), 0);
+}
+
+/// A backup reads for long. Meanwhile room is made, and nobody waits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn room_is_made_beside_a_long_reader() {
+    let database = Database::postgres().await;
+    let store = database.open();
+    prepared(&store).await;
+    let (reads, is_reading) = tokio::sync::oneshot::channel();
+    let (go, wait) = tokio::sync::oneshot::channel();
+    let once = std::sync::Mutex::new(Some((reads, wait)));
+    let reader = tokio::spawn({
+        let store = store.clone();
+        async move {
+            let read = async move |tx: &mut Tx<'_>| {
+                let count = "SELECT count(*) FROM runs, run_attempts, jobs, events, steps";
+                tx.one("count", count, &[]).await?;
+                let (reads, wait) = once.lock().unwrap().take().unwrap();
+                reads.send(()).unwrap();
+                let _ = wait.await;
+                Ok(())
+            };
+            store.read(read).await.unwrap();
+        }
+    });
+    is_reading.await.unwrap();
+    sequence(&store, 1_999_999).await;
+    let writer = async {
+        for id in 1..=20 {
+            add_run(&store, id, Some(100)).await;
+        }
+    };
+    let both = async { tokio::join!(retention::make_room(&store), writer) };
+    let (made, ()) = tokio::time::timeout(Duration::from_secs(5), both).await.expect("no waiting");
+    made.unwrap();
+    assert_eq!(partitions(&store).await, [0, 1, 2, 3]);
+    go.send(()).unwrap();
+    reader.await.unwrap();
+    add_run(&store, 3_999_999, None).await;
+    let detached = "SELECT count(*) FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indrelid \
+        WHERE c.relname IN ('runs_3', 'jobs_3', 'events_3', 'run_attempts_3') AND NOT EXISTS \
+        (SELECT 1 FROM pg_inherits WHERE inhrelid = i.indexrelid)";
+    assert_eq!(numbers(&store, detached).await, [0], "each index is a part of the whole's");
+}
+
+/// Partitions that exist cost no lock: even somebody who has everything locked is not waited for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn room_that_is_there_costs_nothing() {
+    let database = Database::postgres().await;
+    let store = database.open();
+    prepared(&store).await;
+    let (locked, is_locked) = tokio::sync::oneshot::channel();
+    let (go, wait) = tokio::sync::oneshot::channel::<()>();
+    let once = std::sync::Mutex::new(Some((locked, wait)));
+    let holder = tokio::spawn({
+        let store = store.clone();
+        async move {
+            let hold = async move |tx: &mut Tx<'_>| {
+                tx.execute("LOCK TABLE runs, jobs, events IN ACCESS EXCLUSIVE MODE", &[]).await?;
+                let (locked, wait) = once.lock().unwrap().take().unwrap();
+                locked.send(()).unwrap();
+                let _ = wait.await;
+                Ok(())
+            };
+            store.write(hold).await.unwrap();
+        }
+    });
+    is_locked.await.unwrap();
+    let nothing = tokio::time::timeout(Duration::from_secs(5), retention::make_room(&store)).await;
+    nothing.expect("no waiting").unwrap();
+    sequence(&store, 1_000_000).await;
+    // What cannot be made now is given up after a few short tries.
+    let given_up =
+        tokio::time::timeout(Duration::from_secs(10), retention::make_room(&store)).await;
+    assert!(given_up.expect("it ends").unwrap_err().is_transient());
+    go.send(()).unwrap();
+    holder.await.unwrap();
+    retention::make_room(&store).await.unwrap();
+    assert_eq!(partitions(&store).await, [0, 1, 2, 3]);
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use kiln_store::Description;
+use kiln_store::{Description, Rows};
 use serde_json::{Value, json};
 
 use super::place::Place;
@@ -24,7 +24,10 @@ pub(super) fn text(place: &Place, description: &Description) -> String {
     let widest = description.rows.iter().map(|(table, _)| table.len()).max().unwrap_or(0);
     for (at, (table, rows)) in description.rows.iter().enumerate() {
         let head = if at == 0 { "rows" } else { "" };
-        let _ = writeln!(text, "{head:<9} {table:<widest$}  {rows}");
+        let _ = match rows {
+            Rows::Exactly(rows) => writeln!(text, "{head:<9} {table:<widest$}  {rows}"),
+            Rows::About(rows) => writeln!(text, "{head:<9} {table:<widest$}  about {rows}"),
+        };
     }
     text
 }
@@ -56,9 +59,11 @@ pub(super) fn json(place: &Place, description: &Description) -> Value {
     let pending = description.pending.iter();
     let pending: Vec<Value> =
         pending.map(|(version, name)| json!({ "version": version, "name": name })).collect();
-    let rows = description.rows.iter();
-    let rows: serde_json::Map<String, Value> =
-        rows.map(|(table, rows)| ((*table).to_owned(), (*rows).into())).collect();
+    let rows = description.rows.iter().map(|(table, rows)| {
+        let (Rows::Exactly(rows) | Rows::About(rows)) = rows;
+        ((*table).to_owned(), (*rows).into())
+    });
+    let rows: serde_json::Map<String, Value> = rows.collect();
     json!({
         "database": place.to_string(),
         "kind": place.kind(),
