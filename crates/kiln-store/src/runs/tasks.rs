@@ -1,5 +1,6 @@
 //! What runs without a request: tasks of the outbox, timers, leases that ran out.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use kiln_core::id::{JobId, RunId};
@@ -28,17 +29,28 @@ impl Runs {
         let take = async |tx: &mut Tx<'_>| outbox::take(tx, &KINDS, PIECE, PATIENCE).await;
         let tasks = self.store.write(take).await?;
         let count = tasks.len();
-        for task in tasks {
-            let known = self.known.clone();
-            let order = task.clone();
-            let work = async move |tx: &mut Tx<'_>| carry_out(tx, &known, &order).await;
-            if let Err(error) = self.store.write(work).await {
-                let text = error.to_string();
-                let failed = async move |tx: &mut Tx<'_>| outbox::failed(tx, &task, &text).await;
-                self.store.write(failed).await?;
+        let mut waiting = VecDeque::from(tasks);
+        let begun = tokio::time::Instant::now();
+        while let Some(task) = waiting.pop_front() {
+            // Soon they would be another server's: whoever comes next may as well have them now.
+            if begun.elapsed() > PATIENCE / 2 {
+                waiting.push_front(task);
+                let rest: Vec<Task> = waiting.into();
+                let give_back = async move |tx: &mut Tx<'_>| outbox::give_back(tx, &rest).await;
+                self.store.write(give_back).await?;
+                break;
             }
+            self.one_task(task).await?;
         }
         Ok(count)
+    }
+
+    async fn one_task(&self, task: Task) -> Result<(), StoreError> {
+        let (known, order) = (self.known.clone(), task.clone());
+        let work = async move |tx: &mut Tx<'_>| carry_out(tx, &known, &order).await;
+        let Err(error) = self.store.write(work).await else { return Ok(()) };
+        let text = error.to_string();
+        self.store.write(async move |tx: &mut Tx<'_>| outbox::failed(tx, &task, &text).await).await
     }
 
     /// Wakes jobs whose time has come.
