@@ -94,7 +94,7 @@ async fn describe(tx: &mut Tx<'_>) -> Result<Description, StoreError> {
 /// Counts the rows of a table up to a bound; beyond it, what the database believes must do.
 async fn count(tx: &mut Tx<'_>, table: &str) -> Result<Rows, StoreError> {
     let bounded =
-        format!("SELECT count(*) FROM (SELECT 1 FROM \"{table}\" LIMIT {COUNTED}) AS some");
+        format!("SELECT count(*) FROM (SELECT 1 FROM \"{table}\" LIMIT {COUNTED}) AS first");
     let counted: i64 = tx.rows_of(&bounded, &[]).await?[0].get(0)?;
     if counted < COUNTED {
         return Ok(Rows::Exactly(counted));
