@@ -52,20 +52,22 @@ async fn a_fingerprint_tells_pushes_apart_and_exempts_what_is_meant(store: Store
     let first = site.runs.create(with(|_| ())).await.unwrap();
     assert_eq!(first.run(), site.runs.create(with(|new| new.title.push('!'))).await.unwrap().run());
     let others: [fn(&mut NewRun); 3] = [
-        |new| new.reference = "refs/heads/next".to_owned(),
+        |new| new.reference = String::from("refs/heads/next"),
         |new| new.head_sha = "1".repeat(40),
-        |new| new.event = "pull_request".to_owned(),
+        |new| new.event = String::from("pull_request"),
     ];
     for other in others {
         assert!(matches!(site.runs.create(with(other)).await.unwrap(), Created::New(_)));
         assert!(matches!(site.runs.create(with(other)).await.unwrap(), Created::Before(_)));
     }
-    let meant: [fn(&mut NewRun); 2] =
-        [|new| new.event = "workflow_dispatch".to_owned(), |new| new.event = "schedule".to_owned()];
+    let meant: [fn(&mut NewRun); 2] = [
+        |new| new.event = String::from("workflow_dispatch"),
+        |new| new.event = String::from("schedule"),
+    ];
     for meant in meant {
         assert_eq!(with(meant).once, None);
     }
-    assert_eq!(with(|_| ()).once.unwrap().1, Duration::from_secs(300));
+    assert_eq!(with(|_| ()).once.unwrap().1, Duration::from_mins(5));
     let key = push(&site).callers_key(&"\0 any text".repeat(1_000));
     assert_eq!(key.1, Duration::from_hours(24));
     assert_ne!(key, push(&site).callers_key("another"));
