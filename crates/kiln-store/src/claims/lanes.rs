@@ -117,8 +117,8 @@ pub(super) async fn hold_more(
     Ok(tx.row(sql, &[lanes, floors, counts]).await?.is_some())
 }
 
-/// Takes these jobs out of the queue.
-pub(super) fn remove(tx: &mut Tx<'_>, places: &[(LaneId, i64, JobId)]) -> Result<(), StoreError> {
+/// Takes these jobs out of the queue. Whoever does it holds their places.
+pub(crate) fn remove(tx: &mut Tx<'_>, places: &[(LaneId, i64, JobId)]) -> Result<(), StoreError> {
     let sql = Sql::of(
         "DELETE FROM queue WHERE lane_id = $1 AND key = $2 AND job_id = $3",
         // They are locked, so they stay where they are. OFFSET 0: each is looked up for itself, also by a

@@ -18,6 +18,7 @@ use kiln_core::id::{JobId, OrgId, QueueId, RepoId, RunId, RunnerId};
 use kiln_core::queue::{Policy, Requirements};
 use kiln_core::time::Timestamp;
 
+pub(crate) use lanes::remove;
 pub use lease::{Beat, Command, Held, Pulse};
 pub use tidy::tidy_lanes;
 pub use usage::fold;

@@ -4,19 +4,13 @@ use std::collections::BTreeMap;
 
 use kiln_core::queue::{Usage, typical};
 
+use crate::runs::Used;
 use crate::sql::{Sql, Value};
 use crate::tx::millis;
 use crate::{StoreError, Tx};
 
 /// How many charges are added up in one transaction.
 const PIECE: u32 = 5_000;
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Sum {
-    seconds: f64,
-    ended: u32,
-    took: f64,
-}
 
 /// Adds charges up, decayed by the hour. Returns how many there were; as many as a piece has means that
 /// there may be more.
@@ -29,7 +23,7 @@ pub async fn fold(tx: &mut Tx<'_>) -> Result<usize, StoreError> {
          RETURNING org_id, repo_id, seconds, ended, took",
     );
     let rows = tx.rows(sql, &[PIECE.into()]).await?;
-    let mut sums: BTreeMap<(i64, i64), Sum> = BTreeMap::new();
+    let mut sums: BTreeMap<(i64, i64), Used> = BTreeMap::new();
     for row in &rows {
         let (org, repo): (i64, i64) = (row.get(0)?, row.get(1)?);
         for key in [(org, 0), (org, repo)] {
@@ -45,7 +39,7 @@ pub async fn fold(tx: &mut Tx<'_>) -> Result<usize, StoreError> {
     Ok(rows.len())
 }
 
-async fn add(tx: &mut Tx<'_>, (org, repo): (i64, i64), sum: Sum) -> Result<(), StoreError> {
+async fn add(tx: &mut Tx<'_>, (org, repo): (i64, i64), sum: Used) -> Result<(), StoreError> {
     let now = millis(tx.now());
     let key: [Value; 2] = [org.into(), repo.into()];
     let make = "INSERT INTO usage (org_id, repo_id, consumed, hour) VALUES ($1, $2, 0, 0)

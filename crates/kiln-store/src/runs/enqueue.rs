@@ -6,12 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kiln_core::id::{JobId, OrgId, QueueId, RepoId, RunId};
+use kiln_core::id::{JobId, LaneId, OrgId, QueueId, RepoId, RunId};
 use kiln_core::queue::{Class, HeadStarts, key};
 use kiln_core::run::{LegNo, LegState};
 use sha2::{Digest as _, Sha256};
 
 use super::open::{Batch, Open};
+use crate::claims;
 use crate::sql::{Sql, Value};
 use crate::tx::{Lock, millis};
 use crate::{Signal, StoreError, Tx};
@@ -48,20 +49,15 @@ pub(super) async fn move_in_queue(tx: &mut Tx<'_>, batch: &mut Batch) -> Result<
                 continue;
             }
             if let Some(past) = before.filter(|past| past.is_queued()) {
-                gone.push(vec![past.lane.into(), past.key.into(), open.jobs[number].id.0.into()]);
+                let place = past.lane.zip(past.key);
+                gone.extend(place.map(|(lane, key)| (LaneId(lane), key, open.jobs[number].id)));
             }
             if leg.state == LegState::Queued {
                 coming.push(coming_in(open, *number)?);
             }
         }
     }
-    let sql = Sql::of(
-        "DELETE FROM queue WHERE lane_id = $1 AND key = $2 AND job_id = $3",
-        "DELETE FROM queue AS t USING unnest($1::bigint[], $2::bigint[], $3::bigint[])
-             AS u (lane_id, key, job_id)
-         WHERE t.lane_id = u.lane_id AND t.key = u.key AND t.job_id = u.job_id",
-    );
-    tx.write_all(sql, gone)?;
+    claims::remove(tx, &gone)?;
     if coming.is_empty() { Ok(()) } else { put_in(tx, batch, &coming).await }
 }
 
