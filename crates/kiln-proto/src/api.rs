@@ -1,0 +1,397 @@
+//! Kiln's own REST interface, below `/api`. Times are RFC 3339, ids are numbers, slugs are for people.
+//!
+//! Lists answer with [`Page`]; `after` of the next request is the `next` of the last answer.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// A piece of a list.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Page<T> {
+    pub items: Vec<T>,
+    /// Where the list goes on; `null` at its end.
+    pub next: Option<String>,
+}
+
+/// `GET /api/me`: who the server takes the caller for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Me {
+    /// `person`, `token`, `runner`, `job` or `anonymous`.
+    pub kind: String,
+    pub name: String,
+    pub admin: bool,
+    pub version: String,
+}
+
+/// `POST /api/repos`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct NewRepo {
+    /// The organization; it is made if it does not exist.
+    pub owner: String,
+    pub name: String,
+    /// A folder on the server, or an address that git fetches from.
+    pub source: String,
+    /// What the source says, when it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default_branch: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Repo {
+    pub id: i64,
+    pub owner: String,
+    pub name: String,
+    /// Without user name and password.
+    pub source: String,
+    pub default_branch: String,
+    pub enabled: bool,
+    /// Why its jobs wait.
+    pub paused: Option<String>,
+}
+
+/// `POST /api/repos/{owner}/{repo}/trigger`, with an `Idempotency-Key` if the caller may repeat it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Trigger {
+    /// The file name of one workflow; all that listen to the event when it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workflow: Option<String>,
+    /// `push` when it is left out, or `workflow_dispatch` when there is a workflow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event: Option<String>,
+    /// A branch, tag or full ref; the default branch when it is left out.
+    #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+    /// A commit, when it is not the tip of the ref.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sha: Option<String>,
+    /// For `workflow_dispatch`.
+    #[schema(value_type = BTreeMap<String, Object>)]
+    pub inputs: BTreeMap<String, serde_json::Value>,
+    /// What the `github.event` context holds, if the caller knows better.
+    #[schema(value_type = Option<Object>)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payload: Option<serde_json::Value>,
+}
+
+/// What a trigger did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Triggered {
+    pub runs: Vec<TriggeredRun>,
+    /// Workflows that did not start, and why.
+    pub skipped: Vec<SkippedWorkflow>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TriggeredRun {
+    pub id: i64,
+    pub slug: String,
+    pub workflow: String,
+    /// The same trigger had made it before.
+    pub existed: bool,
+    /// Where a person can look at it.
+    pub url: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SkippedWorkflow {
+    pub workflow: String,
+    pub reason: String,
+}
+
+/// A run in lists, with its current attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Run {
+    pub id: i64,
+    pub slug: String,
+    pub repo: String,
+    /// The path of the workflow's file.
+    pub workflow: String,
+    /// What the workflow calls itself.
+    pub name: String,
+    pub title: String,
+    /// Counts the runs of the workflow.
+    pub number: i64,
+    pub attempt: u32,
+    pub event: String,
+    pub actor: String,
+    #[serde(rename = "ref")]
+    pub reference: String,
+    pub sha: String,
+    /// `queued`, `pending`, `in_progress` or `completed`.
+    pub status: String,
+    pub conclusion: Option<String>,
+    pub created_at: String,
+    pub started_at: Option<String>,
+    pub ended_at: Option<String>,
+    pub url: String,
+}
+
+/// `GET /api/runs/{run}`, with `?attempt=N` for an earlier attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RunDetail {
+    #[serde(flatten)]
+    pub run: Run,
+    pub cancelled_by: Option<String>,
+    pub cancel_reason: Option<String>,
+    /// Why it could not start, with the place in the file: a broken workflow.
+    pub note: Option<String>,
+    pub jobs: Vec<Job>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Job {
+    /// Nothing for a job that ended before it could be queued.
+    pub id: Option<i64>,
+    pub slug: Option<String>,
+    pub run_id: i64,
+    /// The attempt of the run that it ran in.
+    pub run_attempt: u32,
+    pub name: String,
+    /// `pending`, `waiting`, `queued`, `in_progress` or `completed`.
+    pub status: String,
+    pub conclusion: Option<String>,
+    /// Why it waits, or why it ended so: in words.
+    pub reason: String,
+    /// How often it was claimed; the log of each claim is kept.
+    pub attempt: u32,
+    pub runner: Option<String>,
+    pub runner_id: Option<i64>,
+    pub queued_at: Option<String>,
+    pub claimed_at: Option<String>,
+    pub started_at: Option<String>,
+    pub ended_at: Option<String>,
+    pub steps: Vec<Step>,
+    pub outputs: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Step {
+    /// From 1, as GitHub counts.
+    pub number: u32,
+    pub name: String,
+    pub status: String,
+    pub conclusion: Option<String>,
+    pub started_at: Option<String>,
+    pub ended_at: Option<String>,
+}
+
+/// `GET /api/events` and `GET /api/runs/{run}/events`: as a page, or as a stream of server-sent events
+/// where `id` is [`Event::cursor`] and `Last-Event-ID` goes on after it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Event {
+    pub cursor: String,
+    pub at: String,
+    pub kind: String,
+    pub run_id: i64,
+    pub attempt: u32,
+    pub job_id: Option<i64>,
+    #[schema(value_type = Object)]
+    pub detail: serde_json::Value,
+}
+
+/// `POST /api/runs/{run}/cancel` and `…/force-cancel`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Cancel {
+    pub reason: Option<String>,
+}
+
+/// `POST /api/runs/{run}/rerun`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Rerun {
+    /// Only what failed, and what depends on it.
+    pub failed: bool,
+    /// Only this job (id or name), and what depends on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Rerunning {
+    pub id: i64,
+    pub slug: String,
+    pub attempt: u32,
+}
+
+/// `GET /api/queue`: a job that waits for a runner.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Waiting {
+    pub job_id: i64,
+    pub slug: String,
+    pub run_id: i64,
+    pub repo: String,
+    pub name: String,
+    pub queue_id: i64,
+    pub queued_at: String,
+    pub class: String,
+    pub priority: i64,
+    /// What it asks of a runner, in words.
+    pub requirements: String,
+    /// How many jobs are likely to be handed out before it, plus one.
+    pub position: u64,
+    /// Why it waits: in words.
+    pub reason: String,
+    /// Seconds until it is likely to start; nothing when nobody can say.
+    pub estimate: Option<u64>,
+    /// Names of runners that could take it.
+    pub runners: Vec<String>,
+}
+
+/// `GET /api/queues`: a set of requirements, and how much waits for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Queue {
+    pub id: i64,
+    pub requirements: String,
+    pub waiting: u64,
+    /// Live runners that can serve it.
+    pub runners: u64,
+    pub paused: Option<String>,
+}
+
+/// `PUT /api/pause` (the server), `PUT /api/queues/{id}/pause`, `PUT /api/repos/{owner}/{repo}/pause`.
+/// `DELETE` of the same resumes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Pause {
+    /// Shown to everybody who waits.
+    pub reason: String,
+}
+
+/// `GET /api/pause`: what is paused.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Paused {
+    /// The reason, if the whole server is paused.
+    pub server: Option<String>,
+    pub queues: Vec<Queue>,
+    pub repos: Vec<Repo>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Runner {
+    pub id: i64,
+    pub slug: String,
+    pub name: String,
+    pub pool: String,
+    /// The organization it belongs to; nothing when it is shared.
+    pub owner: Option<String>,
+    /// `idle`, `busy`, `draining`, `offline` or `forgotten`.
+    pub status: String,
+    pub labels: Vec<String>,
+    pub os: String,
+    pub architecture: String,
+    pub cores: u32,
+    pub memory_mb: u64,
+    pub disk_mb: u64,
+    pub max_parallel: u32,
+    pub single_use: bool,
+    pub version: String,
+    pub jobs: u32,
+    pub completed: u64,
+    pub failed: u64,
+    /// Above 1 it is faster than others.
+    pub speed: f64,
+    pub last_seen_at: String,
+    /// Why it takes no jobs.
+    pub trouble: Option<String>,
+}
+
+/// `POST /api/registration-keys`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct NewRegistrationKey {
+    /// The pool of its runners; `default` when it is left out. It is made if it does not exist.
+    pub pool: Option<String>,
+    /// The organization of its runners; shared when it is left out.
+    pub owner: Option<String>,
+    /// Seconds; an hour when it is left out.
+    pub expires_in: Option<u64>,
+    /// How many runners it lets in; 1 when it is left out, 0 for any number.
+    pub uses: Option<u32>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RegistrationKey {
+    pub id: i64,
+    /// Only in the answer that made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    pub pool: String,
+    pub owner: Option<String>,
+    pub expires_at: String,
+    pub uses_left: Option<u32>,
+}
+
+/// `POST /api/tokens`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct NewToken {
+    pub name: String,
+    /// Such as `read`, `write`, `runners`, `admin`; `read` when it is left out.
+    pub scopes: Vec<String>,
+    /// Only for this organization; all of the person's when it is left out.
+    pub owner: Option<String>,
+    /// Seconds; 90 days when it is left out, 0 for never.
+    pub expires_in: Option<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Token {
+    pub id: i64,
+    pub name: String,
+    /// Only in the answer that made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+    pub scopes: Vec<String>,
+    pub owner: Option<String>,
+    pub created_at: String,
+    pub expires_at: Option<String>,
+    pub last_used_at: Option<String>,
+}
+
+/// `GET /api/duties`: what the server does by itself, and how that went last.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Duty {
+    pub name: String,
+    /// Whether this server does it now; another may.
+    pub here: bool,
+    pub last_run_at: Option<String>,
+    pub last_took_ms: u64,
+    /// What the last pass did, in words.
+    pub last_report: String,
+    pub last_error: Option<String>,
+    pub passes: u64,
+    pub failures: u64,
+    /// Seconds between passes when nothing calls for one earlier.
+    pub every: u64,
+}
+
+/// `GET /api/audit`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AuditEntry {
+    pub id: i64,
+    pub at: String,
+    pub actor_kind: String,
+    pub actor: String,
+    pub action: String,
+    pub subject: Option<i64>,
+    pub address: Option<String>,
+    #[schema(value_type = Object)]
+    pub detail: serde_json::Value,
+}
+
+/// `GET /api/doctor`: what the server knows about its own health.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Checkup {
+    /// `ok`, `warning` or `error`.
+    pub level: String,
+    /// Such as `database`, `disk`, `clock`, `runners`, `queue`, `outbox`, `duties`.
+    pub what: String,
+    pub finding: String,
+    /// What to do about it.
+    pub advice: Option<String>,
+}

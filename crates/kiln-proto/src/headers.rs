@@ -1,0 +1,16 @@
+//! Names of headers that are ours.
+
+/// A fresh access token for the runner, in every answer to a poll.
+pub const ACCESS_TOKEN: &str = "kiln-access-token";
+/// How many jobs wait that this runner could take, in every answer to a poll.
+pub const QUEUE_SIZE: &str = "kiln-queue-size";
+/// The protocol that a runner speaks, in every request of one.
+pub const PROTOCOL: &str = "kiln-protocol";
+/// A token of a runner, as document A calls it; `Authorization: Bearer` is the same.
+pub const RUNNER_TOKEN: &str = "x-runner-token";
+/// A token of a worker, as document E calls it.
+pub const WORKER_TOKEN: &str = "x-worker-token";
+/// The key that lets workers in, as document E calls it.
+pub const API_KEY: &str = "x-api-key";
+/// Makes a repeated trigger the same one.
+pub const IDEMPOTENCY_KEY: &str = "idempotency-key";

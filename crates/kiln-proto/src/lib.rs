@@ -1,0 +1,14 @@
+//! Every byte that crosses a process border, with versions.
+//!
+//! Types here are shapes and nothing else: what a server, a runner and a client agree on. A field is
+//! never renamed or removed while runners that know it may still be about; a new one has a default.
+
+pub mod api;
+pub mod headers;
+pub mod job;
+pub mod log;
+pub mod problem;
+pub mod report;
+pub mod runner;
+pub mod version;
+pub mod worker;

@@ -1,0 +1,126 @@
+//! What a runner tells about a job.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// The most events in one request.
+pub const MOST_EVENTS: usize = 1_000;
+
+/// `POST /actions/jobs/{id}/attempts/{n}/events`: in order, without gaps, repeated until acknowledged.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Events {
+    pub events: Vec<Event>,
+}
+
+/// Something that happened in a job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Event {
+    /// From 1, without gaps: what the server has heard before is skipped.
+    pub sequence: u64,
+    /// UTC milliseconds of the runner's clock.
+    pub at: u64,
+    #[serde(flatten)]
+    pub what: What,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum What {
+    /// The runner has all it needs, and the first step is about to begin.
+    Started,
+    StepStarted { step: u32, name: String },
+    StepRetried { step: u32, failed_try: u32 },
+    /// `conclusion` is what counts, after `continue-on-error`; `outcome` is how it was.
+    StepFinished { step: u32, outcome: String, conclusion: String },
+    Annotation(Annotation),
+    Summary { step: u32, markdown: String },
+    /// The steps are done, and what they left is being stored.
+    Uploading,
+}
+
+/// What a step says about a place in the source.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Annotation {
+    pub step: u32,
+    /// `notice`, `warning` or `error`.
+    pub severity: String,
+    pub message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_line: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub column: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_column: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+}
+
+/// What the server has of the events.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Heard {
+    /// The last sequence number.
+    pub sequence: u64,
+}
+
+/// `PUT /actions/jobs/{id}/attempts/{n}/log?from=N`: what the server has of the log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Stored {
+    /// Bytes; the next request begins there.
+    pub offset: u64,
+}
+
+/// `POST /actions/jobs/{id}/attempts/{n}/complete`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct Complete {
+    /// GitHub's word: `success`, `failure`, `cancelled`, `skipped` or `timed_out`.
+    pub conclusion: String,
+    pub outputs: BTreeMap<String, String>,
+    /// The length of the log: the job is not done before the server has all of it.
+    pub log_bytes: u64,
+    /// The number of events, likewise.
+    pub sequence: u64,
+    /// Not the job's fault, so that it may be tried again elsewhere: out of memory, disk full, network.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transient: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deployment: Option<Deployment>,
+    pub used: Used,
+}
+
+/// `POST /actions/jobs/{id}/attempts/{n}/return`: the runner gives it back before it began.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct GiveBack {
+    #[serde(default)]
+    pub reason: String,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Deployment {
+    pub environment: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+}
+
+/// What a job used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct Used {
+    pub cpu_ms: u64,
+    pub memory_peak_kb: u64,
+    pub disk_mb: u64,
+}
+
+/// The answer to a completion, the same when it is repeated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Completed {
+    pub conclusion: String,
+}

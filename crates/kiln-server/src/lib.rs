@@ -1,0 +1,1 @@
+//! HTTP, services and duties: the control plane.
