@@ -5,7 +5,9 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 /// A job in the hands of one runner: the second number counts claims and fences off late words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
+)]
 pub struct JobRef {
     pub job_id: i64,
     pub attempt: u32,

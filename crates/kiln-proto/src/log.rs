@@ -57,7 +57,9 @@ mod tests {
 
     #[test]
     fn what_is_no_line_is_shown_as_it_is() {
-        for text in ["", "hello", "12", "12 x y", "+1 2 z", "99999999999999999999 1 x", "1 99999999999 x"] {
+        for text in
+            ["", "hello", "12", "12 x y", "+1 2 z", "99999999999999999999 1 x", "1 99999999999 x"]
+        {
             assert_eq!(Line::parse(text.as_bytes()).text, text.as_bytes(), "{text}");
         }
     }

@@ -30,12 +30,25 @@ pub struct Event {
 pub enum What {
     /// The runner has all it needs, and the first step is about to begin.
     Started,
-    StepStarted { step: u32, name: String },
-    StepRetried { step: u32, failed_try: u32 },
+    StepStarted {
+        step: u32,
+        name: String,
+    },
+    StepRetried {
+        step: u32,
+        failed_try: u32,
+    },
     /// `conclusion` is what counts, after `continue-on-error`; `outcome` is how it was.
-    StepFinished { step: u32, outcome: String, conclusion: String },
+    StepFinished {
+        step: u32,
+        outcome: String,
+        conclusion: String,
+    },
     Annotation(Annotation),
-    Summary { step: u32, markdown: String },
+    Summary {
+        step: u32,
+        markdown: String,
+    },
     /// The steps are done, and what they left is being stored.
     Uploading,
 }

@@ -1,0 +1,41 @@
+//! What all requests and duties of one server share.
+
+use std::sync::Arc;
+
+use kiln_store::runs::Runs;
+use kiln_store::{Store, Traffic};
+use tokio_util::sync::CancellationToken;
+
+use crate::bus::Bus;
+use crate::config::Config;
+use crate::fleet::Fleet;
+use crate::logs::Logs;
+use crate::seal::Vault;
+use crate::sources::Workflows;
+use crate::tasks::Board;
+use crate::token::Signer;
+
+/// One server. Requests hold it by an `Arc`.
+#[derive(Debug)]
+pub struct App {
+    pub config: Config,
+    pub store: Store,
+    pub runs: Runs,
+    pub traffic: Traffic,
+    /// Makes and checks the tokens of runners and jobs.
+    pub signer: Signer,
+    /// Opens secrets that are kept, and seals them to runners.
+    pub vault: Vault,
+    pub logs: Arc<dyn Logs>,
+    /// Repositories, and what their workflows say at a commit.
+    pub workflows: Workflows,
+    pub fleet: Fleet,
+    pub bus: Bus,
+    /// What the duties of this server did last.
+    pub board: Board,
+    /// Cancelled when the server is to stop: who waits for something answers now.
+    pub stopping: CancellationToken,
+}
+
+/// How requests hold the server.
+pub type Shared = Arc<App>;

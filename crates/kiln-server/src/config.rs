@@ -1,0 +1,20 @@
+//! What can be set on a server, with its defaults.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use kiln_store::Options;
+
+/// A server's settings, checked.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Where people and runners reach it, without a slash at the end; from `listen` unless it is set.
+    pub public_url: String,
+    pub database: Options,
+    /// Logs, mirrors of repositories and other files.
+    pub data: PathBuf,
+    /// Whether requests must say who makes them.
+    pub authentication: bool,
+}

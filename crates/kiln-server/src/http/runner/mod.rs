@@ -1,0 +1,9 @@
+//! What runners call.
+
+use utoipa_axum::router::OpenApiRouter;
+
+use crate::app::Shared;
+
+pub fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new()
+}

@@ -1,0 +1,42 @@
+//! The logs of jobs, behind an interface that says nothing about where they lie.
+
+use std::fmt::Debug;
+use std::pin::Pin;
+
+use bytes::Bytes;
+use kiln_core::id::JobId;
+
+/// The log of one claim of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LogId {
+    pub job: JobId,
+    pub claim: u32,
+}
+
+/// A future of one of the calls.
+pub type Future<'a, T> =
+    Pin<Box<dyn std::future::Future<Output = Result<T, LogError>> + Send + 'a>>;
+
+/// Where logs are kept. What was acknowledged is there after a crash.
+pub trait Logs: Debug + Send + Sync {
+    /// Adds bytes that begin at an offset, and says how long the log is now. What is there already is
+    /// skipped; a gap is refused.
+    fn append(&self, log: LogId, from: u64, bytes: Bytes) -> Future<'_, u64>;
+
+    /// How long it is; 0 when there is none.
+    fn length(&self, log: LogId) -> Future<'_, u64>;
+
+    /// Bytes from an offset on, `limit` at most; none at the end.
+    fn read(&self, log: LogId, from: u64, limit: usize) -> Future<'_, Bytes>;
+
+    /// Removes all logs of a run.
+    fn forget(&self, run: kiln_core::id::RunId) -> Future<'_, ()>;
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    #[error("the log has {wanted} bytes; what comes next must begin there")]
+    Gap { wanted: u64 },
+    #[error("the log cannot be kept: {0}")]
+    Storage(#[from] std::io::Error),
+}

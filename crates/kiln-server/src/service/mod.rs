@@ -1,0 +1,1 @@
+//! Verbs across store, core and language: one module for each use case.
