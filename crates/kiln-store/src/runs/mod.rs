@@ -6,11 +6,13 @@
 
 mod change;
 mod create;
+mod ends;
 mod enqueue;
 mod facts;
 mod job;
 mod list;
 mod load;
+mod notes;
 mod open;
 mod record;
 mod release;
