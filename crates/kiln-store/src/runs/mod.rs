@@ -4,6 +4,7 @@
 //! of another. An event loads the rows it touches, lets the engine change them, and writes what changed
 //! with the events, tasks and queue places that follow, all in one transaction.
 
+mod assignments;
 mod change;
 mod create;
 mod ends;
@@ -33,6 +34,7 @@ use serde_json::json;
 use crate::directory::audit::{self, Deed};
 use crate::{Actor, Scope, Store, StoreError, Tx};
 
+pub use assignments::{Assignment, RunFacts};
 pub use change::{Answer, Happened, JobNews, Refused, Word};
 pub use create::{Created, NewRun, REBUILD};
 pub use facts::Evaluators;
