@@ -22,5 +22,10 @@ macro_rules! on_both {
     };
 }
 
-mod runner_api;
+mod fleet;
+mod git;
+mod registration;
+mod reports;
+mod runner;
 mod support;
+mod workers;
