@@ -271,8 +271,9 @@ async fn a_cancel_reaches_the_runner_within_a_second(server: Server) {
     assert_eq!(answer.commands, [Command::Cancel(job)]);
     assert!(heard - began > Duration::from_millis(900));
     server.app.runs.cancel(SYSTEM, &somebody(), run, "now", true).await.unwrap();
+    // A forced end does not wait for the runner.
     let answer = runner.beat(&[job], 15).await;
-    assert_eq!(answer.commands, [Command::Kill(job)]);
+    assert_eq!(answer.commands, [Command::Abandon(job)]);
 }
 
 on_both!(

@@ -97,12 +97,13 @@ async fn what_is_missing_or_wrong_is_named(server: Server) {
         (change(&|asked| asked.capabilities.os = String::new()), 422, "capabilities.os"),
         (change(&|asked| asked.capabilities.labels = vec![String::new()]), 422, "capabilities"),
         (
-            change(&|asked| asked.capabilities.labels = vec!["x".to_owned(); 65]),
+            change(&|asked| asked.capabilities.labels = (0..65).map(|number| format!("l{number}")).collect()),
             422,
             "capabilities",
         ),
         (change(&|asked| asked.capabilities.backends = vec!["magic".to_owned()]), 422, "backends"),
         (change(&|asked| asked.capabilities.max_parallel = 1_000_000), 422, "parallel"),
+        (change(&|asked| asked.version = String::new()), 422, "version"),
         (change(&|asked| asked.protocol = 0), 426, "newer runner"),
     ];
     for (asked, status, word) in wrong {
