@@ -275,8 +275,8 @@ with_database!(two_servers_that_hear_the_same_keep_it_once);
 
 async fn many_reports_share_a_transaction(store: Store) {
     let site = Site::new(store.clone()).await;
-    let jobs: String =
-        (0..20).map(|n| format!("  j{n}: {{runs-on: x, steps: [{{run: y}}]}}\n")).collect();
+    let job = |number: u32| format!("  j{number}: {{runs-on: x, steps: [{{run: y}}]}}");
+    let jobs = (0..20).map(job).collect::<Vec<_>>().join("\n");
     let run = site.run(&jobs).await;
     let traffic = Traffic::new(&site.runs, kiln_core::queue::Policy::Fair);
     let told = site.claim(7, 20).await.into_iter().map(|job| {

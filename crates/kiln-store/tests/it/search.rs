@@ -32,9 +32,9 @@ async fn runs_are_found_by_what_is_known_of_them(store: Store) {
     let (org, repo, workflow) = add_repository(&store, "other", "app").await;
     let main = create(&site, |_| ()).await;
     let branch = create(&site, |new| new.head_branch = Some("topic".to_owned())).await;
-    let dispatch = create(&site, |new| new.event = "workflow_dispatch".to_owned()).await;
+    let dispatch = create(&site, |new| new.event = String::from("workflow_dispatch")).await;
     let sha = create(&site, |new| new.head_sha = "1".repeat(40)).await;
-    let ada = create(&site, |new| new.actor = "ada".to_owned()).await;
+    let ada = create(&site, |new| new.actor = String::from("ada")).await;
     let foreign = create(&site, |new| {
         (new.org, new.repo, new.workflow) = (org, repo, workflow);
     })
