@@ -9,6 +9,7 @@ use kiln_core::queue::{Class, Policy};
 use kiln_core::run::{Conclusion, Evaluator, Event};
 use kiln_core::value::{Object, Value};
 use kiln_lang::compile::{Library, LoadedFile, Lookup, NoLibrary, compile};
+pub use kiln_lang::engine;
 use kiln_lang::engine::Expressions;
 use kiln_lang::source::SourceMap;
 use kiln_lang::workflow::uses::CallTarget;
