@@ -17,4 +17,9 @@ pub struct Config {
     pub data: PathBuf,
     /// Whether requests must say who makes them.
     pub authentication: bool,
+    /// Whether runners that serve everybody may run steps on their host. Only where everybody trusts
+    /// everybody, as on one's own machine.
+    pub allow_shared_host: bool,
+    /// Bytes that the log of a job may have; what is longer is cut.
+    pub log_bytes: u64,
 }
