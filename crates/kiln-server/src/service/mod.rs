@@ -1,1 +1,3 @@
 //! Verbs across store, core and language: one module for each use case.
+
+pub mod context;
