@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use kiln_store::Options;
 
+use crate::fleet::Rates;
+
 /// A server's settings, checked.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -17,4 +19,11 @@ pub struct Config {
     pub data: PathBuf,
     /// Whether requests must say who makes them.
     pub authentication: bool,
+    /// Whether runners that serve everybody may run steps on their host. Only where everybody trusts
+    /// everybody, as on one's own machine.
+    pub allow_shared_host: bool,
+    /// Bytes that the log of a job may have; what is longer is cut.
+    pub log_bytes: u64,
+    /// How much runners may ask of this server.
+    pub rates: Rates,
 }
