@@ -5,7 +5,7 @@ use std::time::Duration;
 use kiln_core::queue::Policy;
 
 use crate::claims::{self, Asking, Beat, Claimed, Pulse};
-use crate::runs::{Answer, Happened, Runs};
+use crate::runs::{self, Answer, Happened, Report, ReportAnswer, Runs};
 use crate::{Gather, Store, StoreError, Tx};
 
 /// How many words share a transaction at most, so that nobody's answer waits for long.
@@ -25,6 +25,7 @@ pub struct Traffic {
     news: [Gather<Happened, Answer>; WAYS],
     claims: Gather<Asking, Vec<Claimed>>,
     beats: Gather<Beat, Pulse>,
+    reports: Gather<Report, ReportAnswer>,
 }
 
 impl Traffic {
@@ -43,12 +44,18 @@ impl Traffic {
             let store = of_claims.clone();
             Box::pin(async move { claim(&store, policy, asking).await })
         });
+        let of_reports = store.clone();
+        let reports = Gather::new(MOST, 1, move |reports: Vec<Report>| {
+            let store = of_reports.clone();
+            let work = async move |tx: &mut Tx<'_>| runs::report(tx, &reports).await;
+            Box::pin(async move { store.write(work).await })
+        });
         let beats = Gather::new(MOST, 1, move |beats: Vec<Beat>| {
             let store = store.clone();
             let work = async move |tx: &mut Tx<'_>| claims::heartbeat(tx, &beats).await;
             Box::pin(async move { store.write(work).await })
         });
-        Self { news, claims, beats }
+        Self { news, claims, beats, reports }
     }
 
     /// Tells a run or a job what happened.
@@ -65,6 +72,11 @@ impl Traffic {
     /// A runner is alive and has these jobs.
     pub async fn beat(&self, beat: Beat) -> Result<Pulse, StoreError> {
         self.beats.ask(beat).await
+    }
+
+    /// A runner tells how a job goes.
+    pub async fn report(&self, report: Report) -> Result<ReportAnswer, StoreError> {
+        self.reports.ask(report).await
     }
 }
 

@@ -5,8 +5,10 @@
 //! all in one transaction. What a claim reads depends on how many repositories wait, never on how many
 //! jobs they have.
 
+mod holding;
 mod lanes;
 mod lease;
+mod pace;
 mod shares;
 mod take;
 mod tidy;
@@ -18,6 +20,8 @@ use kiln_core::id::{JobId, OrgId, QueueId, RepoId, RunId, RunnerId};
 use kiln_core::queue::{Policy, Requirements};
 use kiln_core::time::Timestamp;
 
+pub(crate) use holding::in_queues;
+pub use holding::{COUNTED, Lease, lease, leases_of, waiting_count};
 pub(crate) use lanes::remove;
 pub use lease::{Beat, Command, Held, Pulse};
 pub use tidy::tidy_lanes;

@@ -81,7 +81,7 @@ pub async fn view(
 /// What must be known of a run before anything is done with it.
 pub(super) struct Whose {
     /// The current one.
-    attempt: u32,
+    pub(super) attempt: u32,
     pub(super) org: OrgId,
     pub(super) workflow: WorkflowId,
 }
