@@ -2,8 +2,8 @@
 
 use kiln_core::id::{
     ArtifactId, BlobId, CacheId, DeliveryId, EnvironmentId, JobId, LaneId, ManifestId, ObjectId,
-    OrgId, PoolId, QueueId, RegistrationKeyId, RepoId, RunId, RunnerId, ScheduleId, TeamId, TokenId,
-    UserId, WorkflowId,
+    OrgId, PoolId, QueueId, RegistrationKeyId, RepoId, RunId, RunnerId, ScheduleId, TeamId,
+    TokenId, UserId, WorkflowId,
 };
 use kiln_core::time::Timestamp;
 

@@ -44,11 +44,7 @@ macro_rules! select {
 }
 
 /// The lease of a job under this claim, if there still is one.
-pub async fn lease(
-    tx: &mut Tx<'_>,
-    job: JobId,
-    claim: u32,
-) -> Result<Option<Lease>, StoreError> {
+pub async fn lease(tx: &mut Tx<'_>, job: JobId, claim: u32) -> Result<Option<Lease>, StoreError> {
     let sql = select!("job_id = $1 AND claim = $2");
     tx.row(sql, &[job.into(), claim.into()]).await?.as_ref().map(lease_of).transpose()
 }

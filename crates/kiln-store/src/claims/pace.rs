@@ -90,12 +90,7 @@ async fn write(
         let speed = done.paces.iter().fold(speed, |speed, ((_, repo), took)| {
             typical.get(repo).map_or(speed, |typical| moved(speed, *typical, *took))
         });
-        changed.push(vec![
-            runner.into(),
-            done.completed.into(),
-            done.failed.into(),
-            speed.into(),
-        ]);
+        changed.push(vec![runner.into(), done.completed.into(), done.failed.into(), speed.into()]);
     }
     let sql = Sql::of(
         "UPDATE runners SET completed = completed + $2, failed = failed + $3, speed = $4

@@ -81,12 +81,7 @@ pub async fn resume(
     record(tx, actor, id, "queue.resume", json!(null)).await
 }
 
-async fn set(
-    tx: &mut Tx<'_>,
-    scope: Scope,
-    id: QueueId,
-    paused: Value,
-) -> Result<(), StoreError> {
+async fn set(tx: &mut Tx<'_>, scope: Scope, id: QueueId, paused: Value) -> Result<(), StoreError> {
     scope.system("queue")?;
     let sql = "UPDATE queues SET paused = $2 WHERE id = $1";
     if tx.execute(sql, &[id.into(), paused]).await? == 0 {

@@ -97,11 +97,7 @@ pub async fn pause_server(
 }
 
 /// Jobs are handed out again. A server that is not paused stays as it is.
-pub async fn resume_server(
-    tx: &mut Tx<'_>,
-    scope: Scope,
-    actor: &Actor,
-) -> Result<(), StoreError> {
+pub async fn resume_server(tx: &mut Tx<'_>, scope: Scope, actor: &Actor) -> Result<(), StoreError> {
     if erase(tx, scope, PAUSED).await? {
         tx.signal(Signal::Everything);
         record(tx, actor, "server.resume", json!(null)).await?;
@@ -123,12 +119,7 @@ fn check(name: &str, value: &str) -> Result<(), StoreError> {
     names::text("the value of a setting", value, LONGEST)
 }
 
-async fn write(
-    tx: &mut Tx<'_>,
-    scope: Scope,
-    name: &str,
-    value: &str,
-) -> Result<(), StoreError> {
+async fn write(tx: &mut Tx<'_>, scope: Scope, name: &str, value: &str) -> Result<(), StoreError> {
     scope.system("setting")?;
     check(name, value)?;
     let sql = "INSERT INTO settings (name, value, updated_at) VALUES ($1, $2, $3) \

@@ -3,7 +3,7 @@
 use kiln_core::run::{Conclusion, RunState};
 
 use super::open::{Batch, Open};
-use super::rows;
+use super::{failed, rows};
 use crate::sql::{Sql, Value};
 use crate::{StoreError, Tx};
 
@@ -20,8 +20,9 @@ pub(super) fn write(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
 
 fn note(open: &Open) -> Option<Vec<Value>> {
     let run = &open.hood.run;
-    // What was stored before has its note already.
-    if run.state != RunState::Done(Conclusion::StartupFailure) || open.before.attempt.is_some() {
+    // What was stored before has its note already, and a file that could not be read gets it otherwise.
+    let new = open.before.attempt.is_none() && !failed::is_empty(&run.plan);
+    if run.state != RunState::Done(Conclusion::StartupFailure) || !new {
         return None;
     }
     let why = open.facts.evaluator.run_group(run).err();

@@ -99,8 +99,7 @@ struct Held {
 /// job was theirs once: they repeat themselves, or what they say comes too late.
 pub async fn report(tx: &mut Tx<'_>, reports: &[Report]) -> Result<Vec<ReportAnswer>, StoreError> {
     let mut held = hold(tx, reports).await?;
-    let lapsed: Vec<&Report> =
-        reports.iter().filter(|report| !is_holder(&held, report)).collect();
+    let lapsed: Vec<&Report> = reports.iter().filter(|report| !is_holder(&held, report)).collect();
     let past = past_claims(tx, &lapsed).await?;
     let known = known_jobs(tx, &lapsed).await?;
     let mut news = News::default();
@@ -163,8 +162,7 @@ impl News {
         let Some(kind) = kind_of(said) else { return };
         if let Some(number) = step_of(said) {
             let Held { attempt, number: job_number, claim, .. } = *lease;
-            let key =
-                Key { run: job.run(), attempt, job: job_number, claim, number };
+            let key = Key { run: job.run(), attempt, job: job_number, claim, number };
             self.steps.entry(key).or_default().hear(at, &kind);
         }
         self.events.push(events::Event {
@@ -237,9 +235,7 @@ fn kind_of(said: &Said) -> Option<EventKind> {
             outcome: Some(*outcome),
             exit_code: *exit_code,
         },
-        Said::Summary { text, .. } => {
-            EventKind::Summary { step: number, text: cut(text, SUMMARY) }
-        }
+        Said::Summary { text, .. } => EventKind::Summary { step: number, text: cut(text, SUMMARY) },
         Said::Counted | Said::Annotation(_) => return None,
     })
 }
@@ -281,10 +277,7 @@ fn written_char(one: char) -> usize {
 }
 
 /// The leases of these jobs, held until the transaction ends.
-async fn hold(
-    tx: &mut Tx<'_>,
-    reports: &[Report],
-) -> Result<HashMap<JobId, Held>, StoreError> {
+async fn hold(tx: &mut Tx<'_>, reports: &[Report]) -> Result<HashMap<JobId, Held>, StoreError> {
     let sql = Sql::of(
         "SELECT job_id, org_id, repo_id, attempt, number, claim, runner_id, claimed_at, heard
          FROM leases WHERE job_id = $1",
@@ -312,10 +305,7 @@ async fn hold(
 type Claim = (JobId, u32, RunnerId);
 
 /// Which of these claims their runners had once.
-async fn past_claims(
-    tx: &mut Tx<'_>,
-    reports: &[&Report],
-) -> Result<HashSet<Claim>, StoreError> {
+async fn past_claims(tx: &mut Tx<'_>, reports: &[&Report]) -> Result<HashSet<Claim>, StoreError> {
     let sql = Sql::of(
         "SELECT j.id, j.claim, j.runner_id FROM jobs AS j
          WHERE j.run_id = $1 AND j.id = $2 AND j.claim = $3 AND j.runner_id = $4
@@ -334,12 +324,7 @@ async fn past_claims(
                  AND c.number = j.number AND c.claim = u.claim AND c.runner_id = u.runner_id)",
     );
     let key = |report: &&Report| -> Vec<Value> {
-        vec![
-            report.job.run().into(),
-            report.job.into(),
-            report.claim.into(),
-            report.runner.into(),
-        ]
+        vec![report.job.run().into(), report.job.into(), report.claim.into(), report.runner.into()]
     };
     let keys: Vec<Vec<Value>> = reports.iter().map(key).collect();
     let claim = |row: &Row| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
@@ -347,10 +332,7 @@ async fn past_claims(
 }
 
 /// Which of these jobs there are.
-async fn known_jobs(
-    tx: &mut Tx<'_>,
-    reports: &[&Report],
-) -> Result<HashSet<JobId>, StoreError> {
+async fn known_jobs(tx: &mut Tx<'_>, reports: &[&Report]) -> Result<HashSet<JobId>, StoreError> {
     let sql = Sql::of(
         "SELECT id FROM jobs WHERE run_id = $1 AND id = $2",
         "SELECT j.id FROM unnest($1::bigint[], $2::bigint[]) AS u (run_id, id)
