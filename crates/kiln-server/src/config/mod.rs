@@ -17,6 +17,8 @@ use kiln_core::queue::Policy;
 use kiln_store::Options;
 use kiln_store::retention::Keep;
 
+use crate::fleet::Rates;
+
 pub use keys::{KEYS, Key, reference};
 pub use network::Network;
 pub use settings::{Origin, Problem, Setting, Settings};
@@ -46,6 +48,8 @@ pub struct Config {
     pub outbound: Outbound,
     /// Bytes that the log of a job may have; what is longer is cut.
     pub log_bytes: u64,
+    /// How much runners may ask of this server.
+    pub rates: Rates,
     pub limits: Limits,
     pub keep: Keep,
     /// After how long a runner that is not heard of is forgotten.
@@ -138,6 +142,7 @@ impl Take<'_> {
                 ca_file: self.optional("ca_file", values::certificates),
             },
             log_bytes: self.get("limits.log", values::size),
+            rates: Rates::default(),
             limits: self.limits(),
             keep: self.keep(),
             forget_runners: self.get("keep.silent_runners", values::duration),
