@@ -64,7 +64,10 @@ impl Reader<'_> {
             }
             None => {
                 let kind = value.get_ref().type_str();
-                self.complain(start, format!("`{name}` cannot be of type {kind}; expected {}", key.kind));
+                self.complain(
+                    start,
+                    format!("`{name}` cannot be of type {kind}; expected {}", key.kind),
+                );
             }
         }
     }

@@ -92,6 +92,20 @@ pub struct Limits {
 }
 
 impl Config {
+    /// Where the server on this machine is reached from this machine.
+    pub fn local_url(&self) -> String {
+        format!("http://{}", reachable(self.listen))
+    }
+
+    /// The port that a server got which asked for any.
+    pub fn listens_on(&mut self, address: SocketAddr) {
+        let is_usual = self.public_url == self.local_url();
+        self.listen = address;
+        if is_usual {
+            self.public_url = self.local_url();
+        }
+    }
+
     /// The defaults, with everything in one folder.
     pub fn in_folder(data: &Path) -> Self {
         let flags = [("data", data.display().to_string())];
@@ -131,7 +145,9 @@ impl Take<'_> {
                 Some(sqlite) => sqlite,
                 None => Options::Sqlite { path: data.join("kiln.db") },
             },
-            keys_file: self.optional("keys_file", values::path).unwrap_or_else(|| data.join("keys")),
+            keys_file: self
+                .optional("keys_file", values::path)
+                .unwrap_or_else(|| data.join("keys")),
             data,
             authentication: self.get("authentication", values::flag),
             allow_shared_host: self.get("allow_shared_host", values::flag),
@@ -142,7 +158,7 @@ impl Take<'_> {
                 ca_file: self.optional("ca_file", values::certificates),
             },
             log_bytes: self.get("limits.log", values::size),
-            rates: Rates::default(),
+            rates: self.rates(),
             limits: self.limits(),
             keep: self.keep(),
             forget_runners: self.get("keep.silent_runners", values::duration),
@@ -151,6 +167,11 @@ impl Take<'_> {
             log: self.get("log", |text| Ok(text.to_owned())),
             log_json: self.get("log_format", values::is_json),
         }
+    }
+
+    fn rates(&mut self) -> Rates {
+        let count = |text: &str| values::number(text, 1, 1_000_000);
+        Rates { polls: self.get("limits.polls", count), uploads: self.get("limits.uploads", count) }
     }
 
     fn limits(&mut self) -> Limits {
@@ -182,7 +203,8 @@ impl Take<'_> {
     fn get<T>(&mut self, name: &str, parse: impl Fn(&str) -> Result<T, String>) -> T {
         let default = || {
             let default = keys::find(name).and_then(|key| key.default);
-            parse(default.unwrap_or_default()).unwrap_or_else(|why| panic!("default of {name}: {why}"))
+            parse(default.unwrap_or_default())
+                .unwrap_or_else(|why| panic!("default of {name}: {why}"))
         };
         self.optional(name, &parse).unwrap_or_else(default)
     }

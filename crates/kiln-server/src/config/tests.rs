@@ -20,7 +20,10 @@ fn check(text: &str, expect: &[&str]) {
 #[test]
 fn a_good_file_has_no_problems() {
     check("", &[]);
-    check("listen = '0.0.0.0:1'\ntrusted_proxies = ['10.0.0.0/8', '::1']\n[limits]\njob = 60\n", &[]);
+    check(
+        "listen = '0.0.0.0:1'\ntrusted_proxies = ['10.0.0.0/8', '::1']\n[limits]\njob = 60\n",
+        &[],
+    );
     check("[keep]\nruns = '90d'\n[limits]\nlog = '1MB'\nconnections = 10", &[]);
 }
 
@@ -41,7 +44,10 @@ fn everything_that_is_wrong_is_said_at_once_with_its_place() {
 
 #[test]
 fn what_is_no_toml_is_said_with_its_place() {
-    check("listen = \n", &["kiln.toml:1:10: string values must be quoted, expected literal string"]);
+    check(
+        "listen = \n",
+        &["kiln.toml:1:10: string values must be quoted, expected literal string"],
+    );
 }
 
 /// Without authentication nobody beyond this machine may ask.
@@ -51,8 +57,10 @@ fn without_authentication_it_does_not_listen_beyond_loopback() {
     check("authentication = false\nlisten = '[::1]:80'", &[]);
     check(
         "authentication = false\nlisten = '0.0.0.0:80'",
-        &["kiln.toml:1:18: `authentication`: without authentication everybody who reaches `0.0.0.0:80` \
-           could run programs here; listen on 127.0.0.1, or set `authentication = true`"],
+        &[
+            "kiln.toml:1:18: `authentication`: without authentication everybody who reaches `0.0.0.0:80` \
+           could run programs here; listen on 127.0.0.1, or set `authentication = true`",
+        ],
     );
 }
 

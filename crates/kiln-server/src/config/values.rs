@@ -26,7 +26,8 @@ pub(super) fn url(text: &str) -> Read<String> {
     let host = rest.unwrap_or_default().split('/').next().unwrap_or_default();
     let odd = |c: char| c.is_whitespace() || c.is_control() || "?#@\\\"<>".contains(c);
     if host.is_empty() || text.chars().any(odd) {
-        let expected = "expected an address without user and query, such as `https://ci.example.org`";
+        let expected =
+            "expected an address without user and query, such as `https://ci.example.org`";
         return Err(expected.to_owned());
     }
     Ok(text.trim_end_matches('/').to_owned())
@@ -50,7 +51,8 @@ pub(super) fn path(text: &str) -> Read<PathBuf> {
 
 pub(super) fn certificates(text: &str) -> Read<PathBuf> {
     let path = path(text)?;
-    let content = std::fs::read_to_string(&path).map_err(|error| format!("cannot be read: {error}"))?;
+    let content =
+        std::fs::read_to_string(&path).map_err(|error| format!("cannot be read: {error}"))?;
     if !content.contains("-----BEGIN CERTIFICATE-----") {
         return Err("there is no certificate in PEM in it".to_owned());
     }
@@ -159,7 +161,8 @@ mod tests {
         check(duration, "250ms", "250ms");
         check(duration, "1d", "86400s");
         let expected = "expected a duration, such as `90s`, `30m`, `4h` or `7d`";
-        for broken in ["", "h", "-1s", "1.5h", "4 hours", "0s", "99999999999999999999s", "9999999d"] {
+        for broken in ["", "h", "-1s", "1.5h", "4 hours", "0s", "99999999999999999999s", "9999999d"]
+        {
             check(duration, broken, expected);
         }
         check(size, "64MB", "64000000");
@@ -179,7 +182,8 @@ mod tests {
             check(address, broken, expected);
         }
         check(url, "https://ci.example.org/kiln/", "\"https://ci.example.org/kiln\"");
-        for broken in ["", "ci.example.org", "https://", "ftp://x", "https://a b", "https://u:p@h"] {
+        for broken in ["", "ci.example.org", "https://", "ftp://x", "https://a b", "https://u:p@h"]
+        {
             assert!(url(broken).is_err(), "{broken}");
         }
         check(flag, "on", "true");

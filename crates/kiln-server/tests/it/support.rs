@@ -103,6 +103,7 @@ impl Server {
             fleet: Fleet::start(&store, &bus, options.rates),
             bus,
             board: Board::default(),
+            probe: kiln_server::http::health::Probe::new(),
             stopping: CancellationToken::new(),
             store,
         });
