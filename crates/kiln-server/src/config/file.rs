@@ -16,11 +16,15 @@ pub(super) type Found = (&'static str, String, Origin);
 pub(super) fn read(path: &Path, text: &str) -> (Vec<Found>, Vec<Problem>) {
     let mut reader = Reader { path, text, found: Vec::new(), problems: Vec::new() };
     let (table, errors) = DeTable::parse_recoverable(text);
-    for error in errors {
+    for error in &errors {
         let at = error.span().map_or(0, |span| span.start);
         reader.complain(at, error.message().replace('\n', ", "));
     }
-    reader.table("", table.get_ref());
+    // What the rest of a broken file means is anybody's guess.
+    if errors.is_empty() {
+        reader.table("", table.get_ref());
+    }
+    reader.problems.sort_by_key(|problem| problem.origin.place());
     (reader.found, reader.problems)
 }
 

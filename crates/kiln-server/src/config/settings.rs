@@ -17,6 +17,16 @@ pub enum Origin {
     Flag(String),
 }
 
+impl Origin {
+    /// Line and column in the file.
+    pub(super) fn place(&self) -> (usize, usize) {
+        match self {
+            Self::File { line, column, .. } => (*line, *column),
+            _ => (0, 0),
+        }
+    }
+}
+
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

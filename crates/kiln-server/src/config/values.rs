@@ -60,6 +60,7 @@ pub(super) fn certificates(text: &str) -> Read<PathBuf> {
 }
 
 pub(super) fn database(text: &str) -> Read<Options> {
+    path(text)?;
     text.parse::<Options>().map_err(|error| error.to_string())
 }
 

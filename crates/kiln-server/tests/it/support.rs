@@ -14,10 +14,10 @@ use kiln_core::value::{Object, Value};
 use kiln_server::app::{App, Shared};
 use kiln_server::bus::Bus;
 use kiln_server::config::Config;
-use kiln_server::context::{Contexts, RunContext};
 use kiln_server::fleet::{Fleet, Rates};
 use kiln_server::logs::FileLogs;
 use kiln_server::seal::{Key, Vault};
+use kiln_server::service::context::{Context, Contexts};
 use kiln_server::sources::{CommitInfo, Location, Resolved, SourceError, Sources, Workflows};
 use kiln_server::tasks::Board;
 use kiln_server::token::{Kind, Secret, Signer};
@@ -91,7 +91,6 @@ impl Server {
                 authentication: options.authentication,
                 allow_shared_host: options.allow_shared_host,
                 log_bytes: options.log_bytes,
-                rates: options.rates,
                 ..Config::in_folder(data.path())
             },
             traffic: Traffic::new(&runs, Policy::Fair),
@@ -183,7 +182,7 @@ impl Server {
         ]
         .into_iter()
         .collect();
-        let context = RunContext { github, ..RunContext::default() }.write();
+        let context = Context { github, ..Context::default() }.write();
         let new = NewRun {
             org: place.org,
             repo: place.repo,
