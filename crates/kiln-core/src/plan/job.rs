@@ -179,7 +179,7 @@ pub enum RetryOn {
 }
 
 /// One entry of a runner preference list (a key of Kiln's own).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Preference {
     /// Labels beyond those that the job demands anyway.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -8,12 +8,14 @@ mod class;
 mod picker;
 mod policy;
 mod requirements;
+mod serving;
 mod usage;
 
 pub use class::{Class, HeadStarts, NotHeadStarts, key};
 pub use picker::{Asker, Batch, Head, Lane, Next, OrgShare, Pick, Picker, RepoShare};
 pub use policy::Policy;
 pub use requirements::{
-    Capabilities, Demand, NotRequirements, Offer, Requirements, matches, why_not,
+    Capabilities, Demand, MOST_PREFERENCES, NotRequirements, Offer, Requirements, matches, why_not,
 };
+pub use serving::{Serving, serves, serving};
 pub use usage::{Usage, estimate, ratio, typical};

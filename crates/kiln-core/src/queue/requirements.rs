@@ -7,10 +7,14 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::plan::Preference;
+
 /// How many labels, features or tools there may be; each kind is counted by itself.
 const MOST_WORDS: usize = 64;
 /// How long one may be, in characters. GitHub has the same limit for labels.
 const MOST_CHARACTERS: usize = 256;
+/// How many entries a preference list may have.
+pub const MOST_PREFERENCES: usize = 16;
 /// More than the longest canonical text.
 const MOST_TEXT: usize = 1 << 20;
 
@@ -34,6 +38,9 @@ pub struct Demand {
     pub min_memory_mb: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_disk_mb: Option<u64>,
+    /// Who is to take it first, and who after how long; in the order that was written.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub prefer: Vec<Preference>,
 }
 
 /// What a job needs, in the one form that equal requirements have.
@@ -52,6 +59,7 @@ impl Requirements {
             min_cores: demand.min_cores.filter(|&cores| cores > 0),
             min_memory_mb: demand.min_memory_mb.filter(|&size| size > 0),
             min_disk_mb: demand.min_disk_mb.filter(|&size| size > 0),
+            prefer: preferences(demand.prefer)?,
         }))
     }
 
@@ -160,6 +168,20 @@ fn read<'a, T: Deserialize<'a>>(what: &'static str, text: &'a str) -> Result<T, 
         .map_err(|error| NotRequirements(format!("these {what} cannot be read: {error}")))
 }
 
+fn preferences(given: Vec<Preference>) -> Result<Vec<Preference>, NotRequirements> {
+    if given.len() > MOST_PREFERENCES {
+        let count = given.len();
+        return Err(NotRequirements(format!(
+            "{count} preferences are too many; at most {MOST_PREFERENCES}"
+        )));
+    }
+    let one = |entry: Preference| {
+        let (labels, pool) = (labels(&entry.labels)?, name("pool", entry.pool)?);
+        Ok(Preference { labels, pool, ..entry })
+    };
+    given.into_iter().map(one).collect()
+}
+
 fn labels(given: &[String]) -> Result<Vec<String>, NotRequirements> {
     let lower: Vec<String> = given.iter().map(|word| word.to_lowercase()).collect();
     words("label", &lower)
@@ -224,6 +246,10 @@ mod tests {
 
     fn demand(labels: &[&str]) -> Demand {
         Demand { labels: strings(labels), ..Demand::default() }
+    }
+
+    fn prefer(labels: &[&str], after_seconds: u32) -> Preference {
+        Preference { labels: strings(labels), pool: None, after_seconds }
     }
 
     fn runner() -> Capabilities {
@@ -304,12 +330,14 @@ mod tests {
                 min_cores: Some(2),
                 min_memory_mb: Some(u64::MAX),
                 min_disk_mb: Some(1),
+                prefer: vec![prefer(&["Warm", "a"], 60), prefer(&["spot"], 0)],
                 ..Demand::default()
             },
             concat!(
                 r#"{"pool":"Big one","system":"x86_64-linux","features":["Kvm","kvm"],"#,
                 r#""tools":["\"quoted\""],"min_cores":2,"min_memory_mb":18446744073709551615,"#,
-                r#""min_disk_mb":1}"#
+                r#""min_disk_mb":1,"prefer":[{"labels":["a","warm"],"after_seconds":60},"#,
+                r#"{"labels":["spot"]}]}"#
             ),
         );
     }
@@ -341,6 +369,10 @@ mod tests {
         };
         check(many(65), "65 tools are too many; at most 64");
         assert!(Requirements::new(many(64)).is_ok());
+        check(
+            Demand { prefer: vec![prefer(&["a"], 1); 17], ..Demand::default() },
+            "17 preferences are too many; at most 16",
+        );
         let empty = Some(String::new());
         check(
             Demand { pool: empty, ..Demand::default() },
