@@ -8,7 +8,8 @@ use std::time::Duration;
 use crate::id::QueueId;
 use crate::plan::Preference;
 
-use super::requirements::{Capabilities, Offer, Requirements, matches};
+use super::matching::matches;
+use super::requirements::{Capabilities, Offer, Requirements};
 
 /// A queue that a runner can serve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

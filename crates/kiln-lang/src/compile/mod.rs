@@ -10,6 +10,7 @@ mod data;
 mod interface;
 mod job;
 mod permissions;
+mod resources;
 mod step;
 mod triggers;
 
