@@ -53,6 +53,20 @@ impl Library for Callee {
     }
 }
 
+/// A workflow with what a companion adds to it.
+#[derive(Debug)]
+pub struct Beside(pub String);
+
+impl Library for Beside {
+    fn workflow(&self, _target: &CallTarget) -> Lookup {
+        Lookup::OutOfReach
+    }
+
+    fn companion(&self, _workflow_path: &str) -> Option<LoadedFile> {
+        Some(LoadedFile { path: ".kiln/workflows/a.yml".to_owned(), text: self.0.clone() })
+    }
+}
+
 /// Compiles a workflow that the test knows to be right.
 pub fn plan(text: &str) -> Arc<Plan> {
     plan_with(text, &NoLibrary)
@@ -149,7 +163,7 @@ impl Site {
     pub async fn claim(&self, runner: i64, want: u32) -> Vec<Claimed> {
         let nonce = format!("{runner}-{}", NONCE.fetch_add(1, Ordering::Relaxed));
         let queues = self.queues().await;
-        let asking = Asking { runner: RunnerId(runner), queues, org: None, want, nonce };
+        let asking = Asking::new(RunnerId(runner), queues, want, nonce);
         self.claim_all(vec![asking]).await.remove(0)
     }
 
