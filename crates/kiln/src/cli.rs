@@ -1,6 +1,10 @@
 //! What can be typed: commands, options, their help and examples.
 
+mod access;
+mod client;
 mod db;
+mod fleet;
+mod repo;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +13,15 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::limits;
 
+pub(crate) use access::{LoginArgs, TokenArgs, TokenCommand, WhoamiArgs};
+pub(crate) use client::{
+    CancelArgs, ClientCommand, LogsArgs, RerunArgs, RunsArgs, ServerArgs, TriggerArgs, WatchArgs,
+};
 pub(crate) use db::{DatabaseArg, DbArgs, DbCommand};
+pub(crate) use fleet::{
+    PauseArgs, PauseScope, QueueArgs, ResumeArgs, RunnerArgs, RunnersArgs, RunnersCommand,
+};
+pub(crate) use repo::{RepoArgs, RepoCommand};
 
 /// Check, explain, draw and run GitHub Actions workflows on this machine
 ///
@@ -43,6 +55,8 @@ pub(crate) enum Command {
     Eval(EvalArgs),
     Plan(PlanArgs),
     Graph(GraphArgs),
+    #[command(flatten)]
+    Client(ClientCommand),
     Db(DbArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),

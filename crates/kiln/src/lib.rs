@@ -5,6 +5,7 @@
 //! what was asked (usage, missing files).
 
 mod cli;
+mod client;
 mod cmd;
 mod events;
 mod find;
@@ -79,6 +80,7 @@ fn dispatch(command: &Command, console: &mut Console) -> anyhow::Result<Outcome>
         Command::Eval(args) => cmd::eval::run(args, console),
         Command::Plan(args) => cmd::plan::run(args, console),
         Command::Graph(args) => cmd::graph::run(args, console),
+        Command::Client(command) => cmd::client::run(command, console),
         Command::Db(args) => cmd::db::run(args, console),
         Command::Completions(args) => cmd::completions::run(args, console),
         Command::Man(args) => cmd::man::run(args, console),

@@ -26,3 +26,9 @@ pub fn routes() -> OpenApiRouter<Shared> {
         .merge(runner::routes())
         .merge(worker::routes())
 }
+
+/// All that is served, ready to be asked.
+pub fn router(app: Shared) -> axum::Router {
+    let (router, _) = routes().split_for_parts();
+    router.with_state(app)
+}

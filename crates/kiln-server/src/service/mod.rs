@@ -7,3 +7,8 @@ pub mod job;
 pub mod register;
 pub mod report;
 pub mod worker;
+pub mod jobs;
+pub mod names;
+pub mod repos;
+pub mod runs;
+pub mod trigger;

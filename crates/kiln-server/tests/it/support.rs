@@ -91,6 +91,7 @@ impl Server {
                 authentication: options.authentication,
                 allow_shared_host: options.allow_shared_host,
                 log_bytes: options.log_bytes,
+                ..Config::in_folder(data.path())
             },
             traffic: Traffic::new(&runs, Policy::Fair),
             runs,
@@ -101,6 +102,7 @@ impl Server {
             fleet: Fleet::start(&store, &bus, options.rates),
             bus,
             board: Board::default(),
+            probe: kiln_server::http::health::Probe::new(),
             stopping: CancellationToken::new(),
             store,
         });

@@ -1,5 +1,6 @@
 //! One file for each command.
 
+pub(crate) mod client;
 mod compiled;
 pub(crate) mod completions;
 pub(crate) mod db;
