@@ -100,6 +100,7 @@ impl Server {
             logs: Arc::new(FileLogs::new(data.path().join("logs"), options.log_bytes)),
             workflows: Workflows::new(Arc::clone(&sources) as Arc<dyn Sources>),
             fleet: Fleet::start(&store, &bus, options.rates),
+            bearers: kiln_server::auth::Bearers::default(),
             bus,
             board: Board::default(),
             probe: kiln_server::http::health::Probe::new(),
