@@ -5,8 +5,6 @@ use std::path::PathBuf;
 
 use kiln_store::Options;
 
-use crate::fleet::Rates;
-
 /// A server's settings, checked.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -24,6 +22,4 @@ pub struct Config {
     pub allow_shared_host: bool,
     /// Bytes that the log of a job may have; what is longer is cut.
     pub log_bytes: u64,
-    /// How much runners may ask of this server.
-    pub rates: Rates,
 }

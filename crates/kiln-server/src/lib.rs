@@ -9,7 +9,6 @@ pub mod auth;
 pub mod bus;
 pub mod clock;
 pub mod config;
-pub mod context;
 pub mod fleet;
 pub mod http;
 pub mod logs;

@@ -6,6 +6,7 @@
 pub mod api;
 pub mod error;
 pub mod extract;
+pub mod git;
 pub mod github;
 pub mod health;
 pub mod middleware;
@@ -33,6 +34,7 @@ pub fn routes() -> OpenApiRouter<Shared> {
         .merge(openapi::routes())
         .merge(health::routes())
         .merge(people)
+        .merge(git::routes())
         .merge(runner::routes())
         .merge(worker::routes())
 }

@@ -12,12 +12,13 @@ use kiln_core::queue::{Class, Policy};
 use kiln_core::time::Timestamp;
 use kiln_core::value::{Object, Value};
 use kiln_server::app::{App, Shared};
+use kiln_server::auth::Bearers;
 use kiln_server::bus::Bus;
 use kiln_server::config::Config;
-use kiln_server::context::{Contexts, RunContext};
 use kiln_server::fleet::{Fleet, Rates};
 use kiln_server::logs::FileLogs;
 use kiln_server::seal::{Key, Vault};
+use kiln_server::service::context::{Context, Contexts};
 use kiln_server::sources::{CommitInfo, Location, Resolved, SourceError, Sources, Workflows};
 use kiln_server::tasks::Board;
 use kiln_server::token::{Kind, Secret, Signer};
@@ -91,7 +92,6 @@ impl Server {
                 authentication: options.authentication,
                 allow_shared_host: options.allow_shared_host,
                 log_bytes: options.log_bytes,
-                rates: options.rates,
             },
             traffic: Traffic::new(&runs, Policy::Fair),
             runs,
@@ -101,12 +101,12 @@ impl Server {
             workflows: Workflows::new(Arc::clone(&sources) as Arc<dyn Sources>),
             fleet: Fleet::start(&store, &bus, options.rates),
             bus,
+            bearers: Bearers::default(),
             board: Board::default(),
             stopping: CancellationToken::new(),
             store,
         });
-        let (router, _) = kiln_server::http::routes().split_for_parts();
-        let router = router.with_state(Arc::clone(&app));
+        let router = kiln_server::http::router(Arc::clone(&app));
         let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
         // Tests look at answers as they are.
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
@@ -181,7 +181,7 @@ impl Server {
         ]
         .into_iter()
         .collect();
-        let context = RunContext { github, ..RunContext::default() }.write();
+        let context = Context { github, ..Context::default() }.write();
         let new = NewRun {
             org: place.org,
             repo: place.repo,

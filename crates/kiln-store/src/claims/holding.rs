@@ -142,6 +142,18 @@ pub(crate) async fn in_queues(
     counted(tx, IN_QUEUES, queues, org).await
 }
 
+/// Repositories (`owner/name`) with jobs in a queue, some of them.
+pub async fn waiting_repositories(
+    tx: &mut Tx<'_>,
+    queue: QueueId,
+    limit: u32,
+) -> Result<Vec<String>, StoreError> {
+    let sql = "SELECT DISTINCT o.name || '/' || r.name FROM lanes AS l \
+               JOIN repositories AS r ON r.id = l.repo_id JOIN organizations AS o ON o.id = l.org_id \
+               WHERE l.queue_id = $1 AND l.active = 1 LIMIT $2";
+    tx.rows(sql, &[queue.into(), limit.into()]).await?.iter().map(|row| row.get(0)).collect()
+}
+
 async fn counted(
     tx: &mut Tx<'_>,
     sql: Sql,

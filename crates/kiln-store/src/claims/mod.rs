@@ -21,7 +21,7 @@ use kiln_core::queue::{Policy, Requirements};
 use kiln_core::time::Timestamp;
 
 pub(crate) use holding::in_queues;
-pub use holding::{COUNTED, Lease, lease, leases_of, waiting_count};
+pub use holding::{COUNTED, Lease, lease, leases_of, waiting_count, waiting_repositories};
 pub(crate) use lanes::remove;
 pub use lease::{Beat, Command, Held, Pulse};
 pub use tidy::tidy_lanes;

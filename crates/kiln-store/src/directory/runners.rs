@@ -11,7 +11,7 @@ use super::audit::{self, Deed};
 use super::page::Page;
 use super::scope::Scope;
 use super::{names, pools};
-use crate::{Row, StoreError, Tx};
+use crate::{Row, Signal, Sql, StoreError, Tx, Value};
 
 /// A sign of life is written only when the last one is older than this.
 pub const DEBOUNCE: Duration = Duration::from_secs(30);
@@ -157,7 +157,8 @@ pub async fn register_again(
         .one(
             "runner",
             "UPDATE runners SET capabilities = $4, max_parallel = $5, single_use = $6, os = $7, \
-             architecture = $8, version = $9, protocol = $10, public_key = $11, last_seen_at = $12 \
+             architecture = $8, version = $9, protocol = $10, public_key = $11, last_seen_at = $12, \
+             leaving = 0 \
              WHERE id = $1 AND credential = $2 AND unregistered_at IS NULL \
              AND (org_id = $3 OR $3 IS NULL) RETURNING org_id",
             &row,
@@ -239,7 +240,11 @@ pub async fn set_health(
                OR (coalesce(health_at, 0) < $4 AND coalesce(health, '') <> $5))";
     let row =
         [id.into(), scope.parameter(), now.into(), before.into(), health.into(), leaving.into()];
-    Ok(tx.execute(sql, &row).await? > 0)
+    let written = tx.execute(sql, &row).await? > 0;
+    if written {
+        tx.signal(Signal::Runner(id));
+    }
+    Ok(written)
 }
 
 /// Unregisters runners that were not heard of since and have no jobs. Says which.
@@ -257,6 +262,31 @@ pub async fn forget(tx: &mut Tx<'_>, before: Timestamp) -> Result<Vec<RunnerId>,
         forgotten.push(id);
     }
     Ok(forgotten)
+}
+
+/// What a server must know at once when it changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    pub id: RunnerId,
+    pub epoch: i64,
+    pub draining: bool,
+    pub leaving: bool,
+}
+
+/// The marks of these runners; one that has gone has none.
+pub async fn marks(tx: &mut Tx<'_>, ids: &[RunnerId]) -> Result<Vec<Mark>, StoreError> {
+    let sql = Sql::of(
+        "SELECT id, epoch, draining, leaving FROM runners WHERE unregistered_at IS NULL \
+         AND id IN (SELECT value FROM json_each($1))",
+        "SELECT id, epoch, draining, leaving FROM runners WHERE unregistered_at IS NULL \
+         AND id = ANY($1)",
+    );
+    let ids: Value = ids.iter().map(|id| id.0).collect();
+    let mark = |row: &Row| {
+        let (id, epoch) = (row.get(0)?, row.get(1)?);
+        Ok(Mark { id, epoch, draining: row.get(2)?, leaving: row.get(3)? })
+    };
+    tx.rows(sql, &[ids]).await?.iter().map(mark).collect()
 }
 
 macro_rules! columns {
@@ -397,6 +427,8 @@ async fn record(
     action: &'static str,
     detail: serde_json::Value,
 ) -> Result<(), StoreError> {
+    // Servers keep what they know of their runners in memory.
+    tx.signal(Signal::Runner(id));
     audit::record(tx, actor, Deed { org, action, subject: id.0, detail }).await
 }
 
