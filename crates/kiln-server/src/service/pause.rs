@@ -8,7 +8,7 @@ use kiln_core::queue::{Capabilities, Demand, matches};
 use kiln_proto::api;
 use kiln_store::directory::runners::{self, Runner, RunnerState};
 use kiln_store::directory::{queues, repositories, settings};
-use kiln_store::{Page, Scope, StoreError, Tx};
+use kiln_store::{Page, Refusal, Scope, StoreError, Tx};
 
 use super::repos;
 use super::runs::FIND;
@@ -36,7 +36,7 @@ pub async fn pause(app: &App, caller: &Caller, what: What, reason: String) -> An
             app.store.write(work).await?;
         }
         What::Queue(id) => {
-            let scope = caller.require(Right::Admin, None, "queue")?;
+            let scope = may_touch(app, caller, id).await?;
             let work =
                 async move |tx: &mut Tx<'_>| queues::pause(tx, scope, &actor, id, &reason).await;
             app.store.write(work).await?;
@@ -63,7 +63,7 @@ pub async fn resume(app: &App, caller: &Caller, what: What) -> Answer<()> {
             app.store.write(work).await?;
         }
         What::Queue(id) => {
-            let scope = caller.require(Right::Admin, None, "queue")?;
+            let scope = may_touch(app, caller, id).await?;
             let work = async move |tx: &mut Tx<'_>| queues::resume(tx, scope, &actor, id).await;
             app.store.write(work).await?;
         }
@@ -76,6 +76,23 @@ pub async fn resume(app: &App, caller: &Caller, what: What) -> Answer<()> {
         }
     }
     Ok(())
+}
+
+/// A queue may serve several organizations, so it is for an administrator of the installation; whoever has
+/// no jobs in it does not know of it.
+async fn may_touch(app: &App, caller: &Caller, id: QueueId) -> Answer<Scope> {
+    let scopes = caller.scopes(Right::Read);
+    let work = async move |tx: &mut Tx<'_>| {
+        for scope in &scopes {
+            match queues::get(tx, *scope, id).await {
+                Err(StoreError::Refused(Refusal::NotFound(_))) => {}
+                answer => return answer.map(|_| ()),
+            }
+        }
+        Err(Refusal::NotFound("queue").into())
+    };
+    app.store.read(work).await?;
+    caller.require(Right::Admin, None, "queue")
 }
 
 /// What is paused, as far as it concerns the caller.

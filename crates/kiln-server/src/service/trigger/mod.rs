@@ -109,8 +109,9 @@ pub async fn trigger(app: &App, caller: &Caller, full_name: &str, ask: Ask) -> A
     let actor = caller.name().to_owned();
     let once = ask.key.clone();
     let happening = Happening { place, event, reference, commit, payload, snapshot, actor, once };
-    let (wanted, skipped) = decide(app, &location, &happening, &chosen, &ask).await?;
-    let started = begin::begin(app, caller, happening, wanted).await?;
+    let (wanted, mut skipped) = decide(app, &location, &happening, &chosen, &ask).await?;
+    let (started, refused) = begin::begin(app, caller, happening, wanted).await?;
+    skipped.extend(refused);
     Ok(Outcome { started, skipped })
 }
 
