@@ -22,6 +22,7 @@ macro_rules! on_both {
     };
 }
 
+mod api;
 mod fleet;
 mod git;
 mod registration;
