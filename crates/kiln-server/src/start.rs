@@ -14,6 +14,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::{App, Shared};
+use crate::auth::Bearers;
 use crate::bus::Bus;
 use crate::config::Config;
 use crate::files::{self, FolderLock};
@@ -143,6 +144,7 @@ fn app(
         workflows: Workflows::new(sources),
         fleet: Fleet::start(&store, &bus, config.rates),
         bus,
+        bearers: Bearers::default(),
         board: Board::default(),
         probe: Probe::new(),
         stopping: CancellationToken::new(),

@@ -11,8 +11,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use kiln_core::id::{JobId, QueueId, RunnerId};
-use kiln_core::queue::{Capabilities, Offer, Requirements, matches};
+use kiln_core::id::{JobId, QueueId, RepoId, RunnerId};
+use kiln_core::queue::{Capabilities, Offer, Requirements, Serving, serves};
 use kiln_core::run::Conclusion;
 use kiln_proto::runner::Command;
 use kiln_store::directory::pools;
@@ -44,12 +44,12 @@ pub struct Member {
     pub runner: Runner,
     pub has: Capabilities,
     /// In order, so that those who may take the same are of one kind.
-    queues: Mutex<Arc<[QueueId]>>,
+    queues: Mutex<Arc<[Serving]>>,
 }
 
 impl Member {
-    /// What it may take.
-    pub fn queues(&self) -> Arc<[QueueId]> {
+    /// What it may take, and after how long.
+    pub fn queues(&self) -> Arc<[Serving]> {
         Arc::clone(&locked(&self.queues))
     }
 
@@ -64,12 +64,11 @@ impl Member {
     }
 
     fn learn(&self, queue: QueueId, needs: &Requirements) {
-        if matches(needs, &self.has) {
-            let mut queues = locked(&self.queues);
-            if let Err(at) = queues.binary_search(&queue) {
-                let (before, after) = queues.split_at(at);
-                *queues = [before, &[queue], after].concat().into();
-            }
+        let Some(delay) = serves(needs, &self.has) else { return };
+        let mut queues = locked(&self.queues);
+        if let Err(at) = queues.binary_search_by_key(&queue, |serving| serving.queue) {
+            let (before, after) = queues.split_at(at);
+            *queues = [before, &[Serving { queue, delay }], after].concat().into();
         }
     }
 }
@@ -104,6 +103,8 @@ struct State {
     told: HashMap<RunnerId, Vec<Command>>,
     counts: HashMap<Kind, (Instant, u64)>,
     ends: HashMap<(JobId, u32), (Instant, Conclusion)>,
+    /// Repositories that had jobs here, by their names.
+    repositories: HashMap<String, RepoId>,
 }
 
 impl Fleet {
@@ -168,7 +169,7 @@ impl Fleet {
     }
 
     /// A place to wait at, to be taken before the question is asked. `queues` are what it asks for.
-    pub fn sit_down(&self, member: &Member, queues: Arc<[QueueId]>, warm: Arc<[String]>) -> Seat {
+    pub fn sit_down(&self, member: &Member, queues: Arc<[Serving]>, warm: Arc<[String]>) -> Seat {
         let kind = Kind { org: member.runner.org, queues };
         self.0.waiting.sit_down(member, kind, warm)
     }
@@ -178,9 +179,9 @@ impl Fleet {
         &self,
         member: &Member,
         such: impl Fn(&Requirements) -> bool,
-    ) -> Arc<[QueueId]> {
+    ) -> Arc<[Serving]> {
         let state = locked(&self.0.state);
-        let fits = |queue: &&QueueId| state.queues.get(queue).is_some_and(&such);
+        let fits = |serving: &&Serving| state.queues.get(&serving.queue).is_some_and(&such);
         member.queues().iter().filter(fits).copied().collect()
     }
 
@@ -216,7 +217,7 @@ impl Fleet {
     pub async fn queue_size(
         &self,
         member: &Member,
-        queues: Arc<[QueueId]>,
+        queues: Arc<[Serving]>,
     ) -> Result<u64, StoreError> {
         let kind = Kind { org: member.runner.org, queues };
         let now = Instant::now();
@@ -225,9 +226,9 @@ impl Fleet {
         {
             return Ok(*count);
         }
-        let asked = kind.clone();
-        let count =
-            async move |tx: &mut Tx<'_>| claims::waiting_count(tx, &asked.queues, asked.org).await;
+        let (asked, org) =
+            (kind.queues.iter().map(|serving| serving.queue).collect::<Vec<_>>(), kind.org);
+        let count = async move |tx: &mut Tx<'_>| claims::waiting_count(tx, &asked, org).await;
         let count = self.0.store.read(count).await?;
         let mut state = locked(&self.0.state);
         if state.counts.len() > PIECE {
@@ -250,6 +251,23 @@ impl Fleet {
             state.told.insert(id, commands.to_vec());
         }
         any_new
+    }
+
+    /// Remembers what a repository is called, so that runners can name it.
+    pub fn remember_repository(&self, name: &str, id: RepoId) {
+        let known = &mut locked(&self.0.state).repositories;
+        if known.len() >= ENDS {
+            known.clear();
+        }
+        if known.get(name) != Some(&id) {
+            known.insert(name.to_owned(), id);
+        }
+    }
+
+    /// Those of these repositories that are known here.
+    pub fn repositories(&self, names: &[String]) -> Vec<RepoId> {
+        let known = &locked(&self.0.state).repositories;
+        names.iter().filter_map(|name| known.get(name)).copied().collect()
     }
 
     /// Remembers how a claim ended.

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kiln_core::id::{OrgId, QueueId};
+use kiln_core::queue::Serving;
 use tokio::sync::oneshot;
 
 use super::{Member, locked};
@@ -18,7 +19,13 @@ use super::{Member, locked};
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Kind {
     pub(super) org: Option<OrgId>,
-    pub(super) queues: Arc<[QueueId]>,
+    pub(super) queues: Arc<[Serving]>,
+}
+
+impl Kind {
+    fn serves(&self, queue: QueueId) -> bool {
+        self.queues.iter().any(|serving| serving.queue == queue)
+    }
 }
 
 /// The faster sleeps in front, then the one that has slept longer.
@@ -121,7 +128,7 @@ impl Waiting {
     /// Work came to a queue, or may have come to any.
     pub(super) fn work(&self, queue: Option<QueueId>, wanted: &[String]) {
         let mut rooms = locked(&self.0);
-        let concerns = |kind: &&Kind| queue.is_none_or(|queue| kind.queues.contains(&queue));
+        let concerns = |kind: &&Kind| queue.is_none_or(|queue| kind.serves(queue));
         let mut kinds: Vec<Kind> = rooms.rooms.keys().filter(concerns).cloned().collect();
         // The most constrained ask first.
         kinds.sort_by_key(|kind| (kind.queues.len(), kind.org.is_none()));
@@ -133,7 +140,7 @@ impl Waiting {
     /// Whether it matters which repositories have work in a queue.
     pub(super) fn cares(&self, queue: QueueId) -> bool {
         let rooms = locked(&self.0);
-        let concerned = rooms.rooms.iter().filter(|(kind, _)| kind.queues.contains(&queue));
+        let concerned = rooms.rooms.iter().filter(|(kind, _)| kind.serves(queue));
         concerned.into_iter().any(|(_, room)| {
             room.sleepers.len() > 1 && room.sleepers.values().any(|one| !one.warm.is_empty())
         })
@@ -157,7 +164,7 @@ impl Waiting {
 
 impl Seat {
     /// Whether it is the right one for a runner that may take these.
-    pub fn is_for(&self, queues: &[QueueId]) -> bool {
+    pub fn is_for(&self, queues: &[Serving]) -> bool {
         *self.kind.queues == *queues
     }
 
@@ -241,7 +248,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(3_600);
 
     fn kind(queues: &[i64], org: Option<i64>) -> Kind {
-        Kind { org: org.map(OrgId), queues: queues.iter().map(|id| QueueId(*id)).collect() }
+        Kind { org: org.map(OrgId), queues: queues.iter().map(|id| QueueId(*id).into()).collect() }
     }
 
     fn sit(waiting: &Waiting, queues: &[i64], org: Option<i64>, warm: &[&str]) -> Seat {

@@ -3,15 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kiln_core::id::{QueueId, RunnerId};
+use kiln_core::id::RunnerId;
+use kiln_core::queue::Serving;
+use kiln_core::time::Timestamp;
 use kiln_proto::job::Job;
 use kiln_proto::runner::{Claim, LONGEST_POLL};
-use kiln_store::StoreError;
 use kiln_store::claims::{Asking, Claimed};
+use kiln_store::{Offered, StoreError};
 use tokio::time::{Instant, timeout_at};
 
 use super::job::{self, Unpreparable};
 use crate::app::App;
+use crate::clock;
 use crate::fleet::{Member, Seat};
 use crate::http::error::{Answer, Failure};
 
@@ -32,6 +35,7 @@ pub async fn claim(app: &App, member: Arc<Member>, asked: Claim) -> Answer<Optio
         match job::prepare(app, &poll.member, &claimed).await {
             Ok(Some(job)) => {
                 seat.served();
+                app.fleet.remember_repository(&job.repo, claimed.repo);
                 if poll.member.runner.about.single_use {
                     // What is known of it says that it has no job.
                     app.fleet.forget(poll.member.runner.id);
@@ -63,7 +67,7 @@ fn check(asked: &Claim) -> Answer<()> {
 pub(crate) struct Question {
     pub(crate) nonce: String,
     /// Asks for less than the runner could have.
-    pub(crate) only: Option<Arc<[QueueId]>>,
+    pub(crate) only: Option<Arc<[Serving]>>,
 }
 
 /// A poll under way.
@@ -90,7 +94,8 @@ impl Poll<'_> {
                 Some(seat) if seat.is_for(&self.queues()) => seat,
                 _ => self.app.fleet.sit_down(&self.member, self.queues(), Arc::clone(&self.warm)),
             };
-            if let Some(claimed) = self.ask(id).await? {
+            let Offered { jobs, again } = self.ask(id).await?;
+            if let Some(claimed) = jobs.into_iter().next() {
                 return Ok(Some((claimed, taken)));
             }
             let left = self.until.saturating_duration_since(Instant::now());
@@ -98,33 +103,31 @@ impl Poll<'_> {
                 return Ok(None);
             }
             tokio::select! {
-                woken = taken.sleep(left) => match woken {
-                    Some(woken) => seat = Some(woken),
-                    None => return Ok(None),
-                },
+                woken = taken.sleep(left.min(patience(again))) => seat = woken,
                 _ = nudges.changed() => {}
                 () = self.app.stopping.cancelled() => return Ok(None),
             }
         }
     }
 
-    fn queues(&self) -> Arc<[QueueId]> {
+    fn queues(&self) -> Arc<[Serving]> {
         self.question.only.clone().unwrap_or_else(|| self.member.queues())
     }
 
-    async fn ask(&self, runner: RunnerId) -> Result<Option<Claimed>, StoreError> {
+    async fn ask(&self, runner: RunnerId) -> Result<Offered, StoreError> {
         let asking = Asking {
             runner,
             queues: self.queues().to_vec(),
             org: self.member.runner.org,
             want: self.want(),
             nonce: self.question.nonce.clone(),
+            warm: self.app.fleet.repositories(&self.warm),
         };
         let claim = self.app.traffic.claim(asking);
         // A database that hangs must not hold the runner longer than it wants to wait.
         match timeout_at(self.until + Duration::from_secs(5), claim).await {
-            Ok(claimed) => Ok(claimed?.into_iter().next()),
-            Err(_) => Ok(None),
+            Ok(offered) => offered,
+            Err(_) => Ok(Offered::default()),
         }
     }
 
@@ -135,4 +138,10 @@ impl Poll<'_> {
         let spent = runner.about.single_use && runner.leases + runner.completed + runner.failed > 0;
         u32::from(!self.member.is_leaving() && !spent)
     }
+}
+
+/// How long to sleep when a job is left to preferred runners until then.
+fn patience(again: Option<Timestamp>) -> Duration {
+    // A little more, so that the time has come for the database, too.
+    again.map_or(Duration::MAX, |at| at.since(clock::now()) + Duration::from_millis(5))
 }

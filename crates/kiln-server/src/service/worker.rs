@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use kiln_core::id::{QueueId, RunnerId};
-use kiln_core::queue::{Capabilities, Offer, Requirements};
+use kiln_core::id::RunnerId;
+use kiln_core::queue::{Capabilities, Offer, Requirements, Serving};
 use kiln_proto::worker::{Build, Poll as PollAnswer, Register, Registered};
 use kiln_store::directory::runners::About;
 use tokio::time::Instant;
@@ -117,7 +117,7 @@ async fn build(
     app: &App,
     member: &Arc<Member>,
     platform: &str,
-    queues: Arc<[QueueId]>,
+    queues: Arc<[Serving]>,
 ) -> Answer<Option<Build>> {
     // Each poll is a question of its own: an answer that gets lost comes back when its lease ends.
     let nonce = format!("poll-{}", u64::from_be_bytes(random()));

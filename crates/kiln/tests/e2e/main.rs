@@ -9,6 +9,7 @@ mod choose;
 mod db;
 mod edges;
 mod eval;
+mod fleet;
 mod from_failed;
 mod language;
 mod limits;
