@@ -101,6 +101,7 @@ impl Server {
             workflows: Workflows::new(Arc::clone(&sources) as Arc<dyn Sources>),
             fleet: Fleet::start(&store, &bus, options.rates),
             bus,
+            bearers: kiln_server::auth::Bearers::default(),
             board: Board::default(),
             probe: kiln_server::http::health::Probe::new(),
             stopping: CancellationToken::new(),
