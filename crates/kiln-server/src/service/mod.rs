@@ -2,6 +2,7 @@
 
 pub mod claim;
 pub mod context;
+pub mod doctor;
 pub mod heartbeat;
 pub mod job;
 pub mod jobs;
