@@ -22,5 +22,6 @@ macro_rules! on_both {
     };
 }
 
+mod api;
 mod runner_api;
 mod support;

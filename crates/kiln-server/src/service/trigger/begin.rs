@@ -8,6 +8,7 @@ use kiln_core::queue::Class;
 use kiln_core::value::{Object, Value};
 use kiln_lang::engine::run_name;
 use kiln_lang::{dispatch, github};
+use kiln_proto::api;
 use kiln_store::directory::workflows::{self, FoundWorkflow};
 use kiln_store::runs::{Created, NewFailedRun, NewRun, Runs};
 use kiln_store::{Actor, Scope, StoreError, Tx};
@@ -43,9 +44,9 @@ pub(super) async fn begin(
     caller: &Caller,
     happening: Happening,
     wanted: Vec<Wanted>,
-) -> Answer<Vec<Started>> {
+) -> Answer<(Vec<Started>, Vec<api::SkippedWorkflow>)> {
     if wanted.is_empty() {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), Vec::new()));
     }
     let work = Arc::new(Work {
         runs: app.runs.clone(),
@@ -54,12 +55,21 @@ pub(super) async fn begin(
         happening,
         wanted,
     });
+    let alone = work.wanted.len() == 1;
     let all = async move |tx: &mut Tx<'_>| {
-        let mut started = Vec::with_capacity(work.wanted.len());
+        let (mut started, mut skipped) = (Vec::new(), Vec::new());
         for wanted in &work.wanted {
-            started.push(work.one(tx, wanted).await?);
+            match work.one(tx, wanted).await {
+                Ok(one) => started.push(one),
+                // One that is disabled, or asks for too much, does not keep the others from starting.
+                Err(StoreError::Refused(refusal)) if !alone => {
+                    let workflow = work.happening.snapshot.files[wanted.at].path.clone();
+                    skipped.push(api::SkippedWorkflow { workflow, reason: refusal.to_string() });
+                }
+                Err(error) => return Err(error),
+            }
         }
-        Ok(started)
+        Ok((started, skipped))
     };
     Ok(app.store.write(all).await?)
 }

@@ -40,6 +40,8 @@ pub struct Ask {
     pub payload: Object,
     /// By which the same request is known again.
     pub key: Option<String>,
+    /// A file that cannot be used is the caller's mistake, not a failed run.
+    pub strict: bool,
 }
 
 /// The repository of a trigger, with what its expressions see.
@@ -107,8 +109,9 @@ pub async fn trigger(app: &App, caller: &Caller, full_name: &str, ask: Ask) -> A
     let actor = caller.name().to_owned();
     let once = ask.key.clone();
     let happening = Happening { place, event, reference, commit, payload, snapshot, actor, once };
-    let (wanted, skipped) = decide(app, &location, &happening, &chosen, &ask).await?;
-    let started = begin::begin(app, caller, happening, wanted).await?;
+    let (wanted, mut skipped) = decide(app, &location, &happening, &chosen, &ask).await?;
+    let (started, refused) = begin::begin(app, caller, happening, wanted).await?;
+    skipped.extend(refused);
     Ok(Outcome { started, skipped })
 }
 
@@ -257,6 +260,9 @@ async fn decide(
     let (mut wanted, mut skipped) = (Vec::new(), Vec::new());
     for &at in chosen {
         let file = &files[at];
+        if let (true, Err(problem)) = (ask.strict, &file.plan) {
+            return Err(Failure::invalid(problem.clone()));
+        }
         match starts(file, &event, &ask.inputs) {
             Ok(inputs) => wanted.push(Wanted { at, inputs }),
             Err(reason) if ask.workflow.is_some() => return Err(Failure::invalid(reason)),
