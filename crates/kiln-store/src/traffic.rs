@@ -26,6 +26,7 @@ pub struct Traffic {
     news: [Gather<Happened, Answer>; WAYS],
     claims: Gather<Asking, Offered>,
     beats: Gather<Beat, Pulse>,
+    policy: Policy,
 }
 
 /// What a runner gets.
@@ -58,7 +59,12 @@ impl Traffic {
             let work = async move |tx: &mut Tx<'_>| claims::heartbeat(tx, &beats).await;
             Box::pin(async move { store.write(work).await })
         });
-        Self { news, claims, beats }
+        Self { news, claims, beats, policy }
+    }
+
+    /// How it chooses.
+    pub fn policy(&self) -> Policy {
+        self.policy
     }
 
     /// Tells a run or a job what happened.
