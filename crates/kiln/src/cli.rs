@@ -1,6 +1,7 @@
 //! What can be typed: commands, options, their help and examples.
 
 mod db;
+mod runner;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use crate::limits;
 
 pub(crate) use db::{DatabaseArg, DbArgs, DbCommand};
+pub(crate) use runner::{AgentArgs, AgentCommand, AgentOptions, DataArg, LogFormat, RunnerBackend};
 
 /// Check, explain, draw and run GitHub Actions workflows on this machine
 ///
@@ -44,6 +46,7 @@ pub(crate) enum Command {
     Plan(PlanArgs),
     Graph(GraphArgs),
     Db(DbArgs),
+    Runner(AgentArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
     /// Ends the processes of a run whose kiln is gone

@@ -79,6 +79,7 @@ fn dispatch(command: &Command, console: &mut Console) -> anyhow::Result<Outcome>
         Command::Eval(args) => cmd::eval::run(args, console),
         Command::Plan(args) => cmd::plan::run(args, console),
         Command::Graph(args) => cmd::graph::run(args, console),
+        Command::Runner(args) => cmd::runner::run(args, console),
         Command::Db(args) => cmd::db::run(args, console),
         Command::Completions(args) => cmd::completions::run(args, console),
         Command::Man(args) => cmd::man::run(args, console),

@@ -9,3 +9,4 @@ pub(crate) mod lint;
 pub(crate) mod man;
 pub(crate) mod plan;
 pub(crate) mod run;
+pub(crate) mod runner;
