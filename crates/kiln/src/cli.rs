@@ -6,6 +6,7 @@ mod db;
 mod fleet;
 mod repo;
 mod server;
+mod runner;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,6 +25,7 @@ pub(crate) use fleet::{
 };
 pub(crate) use repo::{RepoArgs, RepoCommand};
 pub(crate) use server::{ConfigArgs, ConfigCommand, DoctorArgs, ServeArgs, SettingArgs, UpArgs};
+pub(crate) use runner::{AgentArgs, AgentCommand, AgentOptions, DataArg, LogFormat, RunnerBackend};
 
 /// Check, explain, draw and run GitHub Actions workflows on this machine
 ///
@@ -65,6 +67,7 @@ pub(crate) enum Command {
     Config(ConfigArgs),
     Doctor(DoctorArgs),
     Db(DbArgs),
+    Runner(AgentArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
     /// Ends the processes of a run whose kiln is gone

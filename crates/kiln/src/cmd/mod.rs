@@ -14,3 +14,4 @@ pub(crate) mod plan;
 pub(crate) mod run;
 pub(crate) mod server;
 pub(crate) mod up;
+pub(crate) mod runner;
