@@ -6,6 +6,7 @@
 pub mod api;
 pub mod error;
 pub mod extract;
+pub mod git;
 pub mod github;
 pub mod health;
 pub mod runner;
@@ -21,6 +22,13 @@ pub fn routes() -> OpenApiRouter<Shared> {
         .merge(health::routes())
         .merge(api::routes())
         .merge(github::routes())
+        .merge(git::routes())
         .merge(runner::routes())
         .merge(worker::routes())
+}
+
+/// All that is served, ready to be asked.
+pub fn router(app: Shared) -> axum::Router {
+    let (router, _) = routes().split_for_parts();
+    router.with_state(app)
 }
