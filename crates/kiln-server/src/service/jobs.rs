@@ -17,6 +17,8 @@ pub struct Seen {
     /// None for a job that is no leg yet, or never became one.
     pub id: Option<JobId>,
     pub run: RunId,
+    /// Its number among the jobs of the plan.
+    pub node: u32,
     /// The attempt of the run that it ran in.
     pub run_attempt: u32,
     pub name: String,
@@ -93,6 +95,7 @@ impl Look<'_> {
         Seen {
             id: None,
             run: self.picture.view.id,
+            node: node.number,
             run_attempt: node.run_attempt,
             name: format!("{}{name}", self.callers_of(node)),
             labels: Vec::new(),
@@ -120,6 +123,7 @@ impl Look<'_> {
         Seen {
             id: row.map(|row| row.id),
             run: self.picture.view.id,
+            node: leg.node,
             run_attempt: leg.run_attempt,
             name: format!("{}{}", self.callers_of(node), self.name_of(leg)),
             labels: labels.unwrap_or_default(),

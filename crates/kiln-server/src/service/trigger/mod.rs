@@ -40,6 +40,8 @@ pub struct Ask {
     pub payload: Object,
     /// By which the same request is known again.
     pub key: Option<String>,
+    /// A file that cannot be used is the caller's mistake, not a failed run.
+    pub strict: bool,
 }
 
 /// The repository of a trigger, with what its expressions see.
@@ -257,6 +259,9 @@ async fn decide(
     let (mut wanted, mut skipped) = (Vec::new(), Vec::new());
     for &at in chosen {
         let file = &files[at];
+        if let (true, Err(problem)) = (ask.strict, &file.plan) {
+            return Err(Failure::invalid(problem.clone()));
+        }
         match starts(file, &event, &ask.inputs) {
             Ok(inputs) => wanted.push(Wanted { at, inputs }),
             Err(reason) if ask.workflow.is_some() => return Err(Failure::invalid(reason)),
