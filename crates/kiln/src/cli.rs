@@ -5,6 +5,7 @@ mod client;
 mod db;
 mod fleet;
 mod repo;
+mod server;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,6 +23,7 @@ pub(crate) use fleet::{
     PauseArgs, PauseScope, QueueArgs, ResumeArgs, RunnerArgs, RunnersArgs, RunnersCommand,
 };
 pub(crate) use repo::{RepoArgs, RepoCommand};
+pub(crate) use server::{ConfigArgs, ConfigCommand, DoctorArgs, ServeArgs, SettingArgs, UpArgs};
 
 /// Check, explain, draw and run GitHub Actions workflows on this machine
 ///
@@ -50,6 +52,7 @@ pub fn command() -> clap::Command {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Up(UpArgs),
     Run(RunArgs),
     Lint(LintArgs),
     Eval(EvalArgs),
@@ -57,6 +60,10 @@ pub(crate) enum Command {
     Graph(GraphArgs),
     #[command(flatten)]
     Client(ClientCommand),
+    #[command(name = "server")]
+    Serve(ServeArgs),
+    Config(ConfigArgs),
+    Doctor(DoctorArgs),
     Db(DbArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),

@@ -3,6 +3,7 @@
 pub mod change;
 pub mod claim;
 pub mod context;
+pub mod doctor;
 pub mod events;
 pub mod heartbeat;
 pub mod job;
@@ -12,8 +13,8 @@ pub mod log;
 pub mod names;
 pub mod pause;
 pub mod register;
-pub mod repos;
 pub mod report;
+pub mod repos;
 pub mod runners;
 pub mod runs;
 pub mod tokens;

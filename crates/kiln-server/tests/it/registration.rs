@@ -97,7 +97,9 @@ async fn what_is_missing_or_wrong_is_named(server: Server) {
         (change(&|asked| asked.capabilities.os = String::new()), 422, "capabilities.os"),
         (change(&|asked| asked.capabilities.labels = vec![String::new()]), 422, "capabilities"),
         (
-            change(&|asked| asked.capabilities.labels = (0..65).map(|number| format!("l{number}")).collect()),
+            change(&|asked| {
+                asked.capabilities.labels = (0..65).map(|number| format!("l{number}")).collect()
+            }),
             422,
             "capabilities",
         ),
