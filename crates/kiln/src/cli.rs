@@ -5,8 +5,8 @@ mod client;
 mod db;
 mod fleet;
 mod repo;
-mod server;
 mod runner;
+mod server;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,8 +24,8 @@ pub(crate) use fleet::{
     PauseArgs, PauseScope, QueueArgs, ResumeArgs, RunnerArgs, RunnersArgs, RunnersCommand,
 };
 pub(crate) use repo::{RepoArgs, RepoCommand};
-pub(crate) use server::{ConfigArgs, ConfigCommand, DoctorArgs, ServeArgs, SettingArgs, UpArgs};
 pub(crate) use runner::{AgentArgs, AgentCommand, AgentOptions, DataArg, LogFormat, RunnerBackend};
+pub(crate) use server::{ConfigArgs, ConfigCommand, DoctorArgs, ServeArgs, SettingArgs, UpArgs};
 
 /// Check, explain, draw and run GitHub Actions workflows on this machine
 ///

@@ -82,7 +82,7 @@ fn about(asked: &Register) -> Answer<About> {
         single_use: false,
         os: "unknown".to_owned(),
         architecture: "unknown".to_owned(),
-        version: String::new(),
+        version: "unknown".to_owned(),
         protocol: 0,
         public_key: None,
     })

@@ -24,4 +24,10 @@ macro_rules! on_both {
 
 mod api;
 mod runner_api;
+mod fleet;
+mod git;
+mod registration;
+mod reports;
+mod runner;
 mod support;
+mod workers;
