@@ -161,8 +161,8 @@ impl Git {
         let mut complaints = Complaints::default();
         let (read, outcome) = std::thread::scope(|scope| {
             let sink = &mut complaints;
-            let running = scope
-                .spawn(|| run_between(&command, ends, sink, &self.control, &limits, &tree));
+            let running =
+                scope.spawn(|| run_between(&command, ends, sink, &self.control, &limits, &tree));
             let read = read(reader);
             let outcome = running.join().unwrap_or_else(|_| Err(io::Error::other("it panicked")));
             (read, outcome)

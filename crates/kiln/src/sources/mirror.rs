@@ -79,7 +79,8 @@ fn broken(path: &Path, error: &std::io::Error) -> SourceError {
 }
 
 fn fetch(git: &Git, repository: &Location, path: &Path) -> Result<(), SourceError> {
-    let words = ["fetch", "--quiet", "--prune", "--force", "--no-auto-gc", "origin", BRANCHES, TAGS];
+    let words =
+        ["fetch", "--quiet", "--prune", "--force", "--no-auto-gc", "origin", BRANCHES, TAGS];
     remotely(git, repository, path, &words).map(drop)
 }
 
@@ -123,7 +124,8 @@ fn remotely(
 
 /// An address without user and password.
 fn shown(source: &str) -> String {
-    match source.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.split_once('@')?))) {
+    match source.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.split_once('@')?)))
+    {
         Some((scheme, (user, host))) if !user.contains('/') => format!("{scheme}://{host}"),
         _ => source.to_owned(),
     }

@@ -126,9 +126,7 @@ impl Sources for GitSources {
         paths: &[String],
         limit: usize,
     ) -> Result<Vec<Option<Vec<u8>>>, SourceError> {
-        self.about(repository, commit, |place| {
-            pack::read(&self.git, place, commit, paths, limit)
-        })
+        self.about(repository, commit, |place| pack::read(&self.git, place, commit, paths, limit))
     }
 
     fn commit(&self, repository: &Location, commit: &str) -> Result<CommitInfo, SourceError> {

@@ -21,7 +21,9 @@ pub(super) fn must_be_a_name(name: &str) -> Result<(), SourceError> {
         || name.contains("//")
         || name.chars().any(odd);
     if wrong {
-        return Err(SourceError::NotFound(format!("`{name}` is no name of a branch, tag or commit")));
+        return Err(SourceError::NotFound(format!(
+            "`{name}` is no name of a branch, tag or commit"
+        )));
     }
     Ok(())
 }
@@ -89,7 +91,8 @@ pub(super) fn commit_of(output: &[u8]) -> Result<CommitInfo, SourceError> {
     let mut parts = text.splitn(5, '\0').map(str::to_owned);
     let mut next = || parts.next().unwrap_or_default();
     let (author_name, author_email, authored_at) = (next(), next(), next());
-    let parents = next().split(' ').filter(|parent| !parent.is_empty()).map(str::to_owned).collect();
+    let parents =
+        next().split(' ').filter(|parent| !parent.is_empty()).map(str::to_owned).collect();
     let message = next().trim_end().to_owned();
     if authored_at.is_empty() {
         return Err(SourceError::Broken("git does not say who made the commit".to_owned()));

@@ -104,7 +104,8 @@ pub(super) fn has_all(git: &Git, place: &Path, objects: &[String]) -> Result<boo
         let lines = BufReader::new(output).lines();
         lines.map(|line| Ok(!line?.ends_with(" missing"))).collect::<io::Result<Vec<bool>>>()
     };
-    let (known, _) = git.talk(Question::new(place, &words, READING), input(question.as_bytes())?, read)?;
+    let (known, _) =
+        git.talk(Question::new(place, &words, READING), input(question.as_bytes())?, read)?;
     Ok(known.len() == objects.len() && known.into_iter().all(|known| known))
 }
 
@@ -121,8 +122,7 @@ pub(super) fn upload(
         words.push("--advertise-refs");
     }
     words.push(".");
-    let settings =
-        [("uploadpack.allowAnySHA1InWant", "true"), ("uploadpack.allowFilter", "true")];
+    let settings = [("uploadpack.allowAnySHA1InWant", "true"), ("uploadpack.allowFilter", "true")];
     let protocol = protocol.filter(|text| is_protocol(text));
     let question =
         Question { settings: &settings, protocol, ..Question::new(place, &words, SENDING) };

@@ -82,7 +82,8 @@ fn names_mean_branches_then_tags_then_commits() {
         assert_eq!(resolve("topic/a"), named(&first, "refs/heads/topic/a"));
         assert_eq!(resolve(&first), Resolved { commit: first.clone(), reference: None });
         assert_eq!(resolve(&first[..9]), Resolved { commit: first.clone(), reference: None });
-        for wrong in ["topic", "none", "--all", "main~1", "a..b", "", "@{1}", "refs/heads/*", "a b"] {
+        for wrong in ["topic", "none", "--all", "main~1", "a..b", "", "@{1}", "refs/heads/*", "a b"]
+        {
             let answer = why(place.sources.resolve(&location, wrong));
             assert!(answer.starts_with("not found"), "{wrong}: {answer}");
         }
@@ -103,8 +104,8 @@ fn files_of_a_commit_are_listed_and_read_in_one_go() {
         assert_eq!(sources.list(&location, &commit, "none").unwrap(), Vec::<String>::new());
         let listed = sources.list(&location, &commit, "deep/").unwrap();
         assert_eq!(listed, ["deep/er/file", "deep/large", "deep/ünï cödé"]);
-        let paths =
-            ["deep/er/file", "deep", "none", "deep/large", "a\nb", "deep/ünï cödé"].map(String::from);
+        let paths = ["deep/er/file", "deep", "none", "deep/large", "a\nb", "deep/ünï cödé"]
+            .map(String::from);
         let read = sources.read(&location, &commit, &paths, 1_000).unwrap();
         let expect = [Some(&b"x"[..]), None, None, None, None, Some("ü".as_bytes())];
         assert_eq!(read.iter().map(Option::as_deref).collect::<Vec<_>>(), expect);
