@@ -23,7 +23,6 @@ macro_rules! on_both {
 }
 
 mod api;
-mod runner_api;
 mod fleet;
 mod git;
 mod registration;
