@@ -115,7 +115,7 @@ impl FromRequestParts<Shared> for Caller {
 
 /// The secret of a request: `Bearer`, `token` as old clients of GitHub write it, or the password of
 /// `Basic`, as git sends it.
-pub(super) fn shown_token(headers: &HeaderMap) -> Option<String> {
+pub(crate) fn shown_token(headers: &HeaderMap) -> Option<String> {
     let (scheme, rest) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     let rest = rest.trim();
     if scheme.eq_ignore_ascii_case("bearer") || scheme.eq_ignore_ascii_case("token") {

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kiln_core::id::RunnerId;
+use kiln_core::id::{RepoId, RunnerId};
 use kiln_core::queue::Serving;
-use kiln_core::time::Timestamp;
 use kiln_proto::job::Job;
 use kiln_proto::runner::{Claim, LONGEST_POLL};
 use kiln_store::claims::{Asking, Claimed};
@@ -14,20 +13,20 @@ use tokio::time::{Instant, timeout_at};
 
 use super::job::{self, Unpreparable};
 use crate::app::App;
-use crate::clock;
 use crate::fleet::{Member, Seat};
 use crate::http::error::{Answer, Failure};
 
 /// The longest name of a question.
 const LONGEST_NONCE: usize = 100;
 /// How many repositories that are at hand are worth knowing.
-const MOST_WARM: usize = 100;
+const MOST_WARM: usize = 20;
 
 /// Waits for a job, up to as long as the runner wants. None is none in time.
 pub async fn claim(app: &App, member: Arc<Member>, asked: Claim) -> Answer<Option<Job>> {
     check(&asked)?;
-    let question = Question { nonce: asked.nonce, only: None };
     let warm: Arc<[String]> = asked.warm.into_iter().take(MOST_WARM).collect();
+    let at_hand = app.fleet.repositories(&member, &warm).await?;
+    let question = Question { nonce: asked.nonce, only: None, at_hand };
     let until = Instant::now() + Duration::from_secs(asked.wait.min(LONGEST_POLL).into());
     let mut poll = Poll { app, member, question, warm, until };
     loop {
@@ -35,7 +34,6 @@ pub async fn claim(app: &App, member: Arc<Member>, asked: Claim) -> Answer<Optio
         match job::prepare(app, &poll.member, &claimed).await {
             Ok(Some(job)) => {
                 seat.served();
-                app.fleet.remember_repository(&job.repo, claimed.repo);
                 if poll.member.runner.about.single_use {
                     // What is known of it says that it has no job.
                     app.fleet.forget(poll.member.runner.id);
@@ -68,6 +66,8 @@ pub(crate) struct Question {
     pub(crate) nonce: String,
     /// Asks for less than the runner could have.
     pub(crate) only: Option<Arc<[Serving]>>,
+    /// Repositories whose files the runner has.
+    pub(crate) at_hand: Vec<RepoId>,
 }
 
 /// A poll under way.
@@ -98,12 +98,18 @@ impl Poll<'_> {
             if let Some(claimed) = jobs.into_iter().next() {
                 return Ok(Some((claimed, taken)));
             }
+            if let Some(again) = again {
+                taken.wake_at(again);
+            }
             let left = self.until.saturating_duration_since(Instant::now());
             if left.is_zero() || self.app.stopping.is_cancelled() {
                 return Ok(None);
             }
             tokio::select! {
-                woken = taken.sleep(left.min(patience(again))) => seat = woken,
+                woken = taken.sleep(left) => match woken {
+                    Some(woken) => seat = Some(woken),
+                    None => return Ok(None),
+                },
                 _ = nudges.changed() => {}
                 () = self.app.stopping.cancelled() => return Ok(None),
             }
@@ -121,7 +127,7 @@ impl Poll<'_> {
             org: self.member.runner.org,
             want: self.want(),
             nonce: self.question.nonce.clone(),
-            warm: self.app.fleet.repositories(&self.warm),
+            warm: self.question.at_hand.clone(),
         };
         let claim = self.app.traffic.claim(asking);
         // A database that hangs must not hold the runner longer than it wants to wait.
@@ -138,10 +144,4 @@ impl Poll<'_> {
         let spent = runner.about.single_use && runner.leases + runner.completed + runner.failed > 0;
         u32::from(!self.member.is_leaving() && !spent)
     }
-}
-
-/// How long to sleep when a job is left to preferred runners until then.
-fn patience(again: Option<Timestamp>) -> Duration {
-    // A little more, so that the time has come for the database, too.
-    again.map_or(Duration::MAX, |at| at.since(clock::now()) + Duration::from_millis(5))
 }

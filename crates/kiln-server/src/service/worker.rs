@@ -124,7 +124,7 @@ async fn build(
     let mut poll = Poll {
         app,
         member: Arc::clone(member),
-        question: Question { nonce, only: Some(queues) },
+        question: Question { nonce, only: Some(queues), at_hand: Vec::new() },
         warm: Arc::default(),
         until: Instant::now(),
     };
