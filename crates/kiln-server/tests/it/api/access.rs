@@ -17,8 +17,7 @@ use super::people::{As, CI, Person, commit, empty, person, reply, site};
 use crate::support::{SYSTEM, Server, from_now, somebody};
 
 /// What everybody may ask without saying who they are.
-const OPEN: [&str; 5] =
-    ["/health", "/ready", "/startup", "/api/openapi.json", "/welcome/{secret}"];
+const OPEN: [&str; 5] = ["/health", "/ready", "/startup", "/api/openapi.json", "/welcome/{secret}"];
 /// What runners and workers ask; they have tests of their own.
 const MACHINES: [&str; 6] = [
     "/actions/",
@@ -110,8 +109,14 @@ async fn things(server: &Server, admin: &Person<'_>) -> Things {
         let key = registration_keys::create(tx, SYSTEM, &actor, new).await?;
         let user = users::by_name(tx, SYSTEM, "root").await?.id;
         let name = "t".to_owned();
-        let new =
-            NewToken { user, org: None, name, hash: vec![9; 32], scopes: Vec::new(), expires_at: None };
+        let new = NewToken {
+            user,
+            org: None,
+            name,
+            hash: vec![9; 32],
+            scopes: Vec::new(),
+            expires_at: None,
+        };
         let token = tokens::create(tx, SYSTEM, &actor, new).await?;
         Ok((runner, key, token))
     });
@@ -210,10 +215,7 @@ on_both! {
 async fn roles_and_scopes_bound_what_one_may_do(server: Server) {
     let place = server.repository("acme", "app").await;
     commit(&server, &place, &[("ci.yml", CI)]);
-    let with = |role, right| As {
-        scopes: vec![right],
-        ..As::member(OrgId(place.org.0), role)
-    };
+    let with = |role, right| As { scopes: vec![right], ..As::member(OrgId(place.org.0), role) };
     let viewer = person(&server, "viewer", with(Role::Viewer, Right::Admin)).await;
     let reader = person(&server, "reader", with(Role::Admin, Right::Read)).await;
     let writer = person(&server, "writer", with(Role::Developer, Right::Write)).await;
@@ -240,7 +242,8 @@ on_both! { a_token_that_was_revoked_is_nobodys }
 
 async fn a_token_that_was_revoked_is_nobodys(server: Server) {
     let root = person(&server, "root", As::administrator()).await;
-    let made = root.post("/api/tokens", json!({ "name": "mine", "scopes": ["read"] })).await.expect(201);
+    let made =
+        root.post("/api/tokens", json!({ "name": "mine", "scopes": ["read"] })).await.expect(201);
     let token = made["token"].as_str().unwrap().to_owned();
     let mine = Person { server: &server, token: token.clone() };
     assert_eq!(mine.get("/api/me").await.expect(200)["name"], "root");
@@ -289,7 +292,13 @@ async fn the_one_time_link_works_once(server: Server) {
         let user = users::by_name(tx, SYSTEM, "root").await?.id;
         let expires_at = from_now(std::time::Duration::from_secs(60));
         let (purpose, hash) = ("welcome".to_owned(), hash.clone());
-        one_time_keys::create(tx, SYSTEM, &somebody(), NewOneTimeKey { user, purpose, hash, expires_at }).await
+        one_time_keys::create(
+            tx,
+            SYSTEM,
+            &somebody(),
+            NewOneTimeKey { user, purpose, hash, expires_at },
+        )
+        .await
     };
     server.app.store.write(work).await.unwrap();
     let url = server.url(&format!("/welcome/{}", secret.reveal()));

@@ -19,8 +19,12 @@ async fn a_repository_is_added_shown_and_disabled(server: Server) {
     assert_eq!(made["default_branch"], "trunk");
     assert_eq!((&made["enabled"], &made["paused"]), (&json!(true), &Value::Null));
     root.post("/api/repos", new).await.expect(409);
-    let secret = json!({ "owner": "acme", "name": "far", "source": "https://me:word@example.com/a" });
-    assert_eq!(root.post("/api/repos", secret).await.expect(201)["source"], "https://example.com/a");
+    let secret =
+        json!({ "owner": "acme", "name": "far", "source": "https://me:word@example.com/a" });
+    assert_eq!(
+        root.post("/api/repos", secret).await.expect(201)["source"],
+        "https://example.com/a"
+    );
     let check = async |owner: &str, name: &str, source: &str| {
         let new = json!({ "owner": owner, "name": name, "source": source });
         root.post("/api/repos", new).await.problem(422)

@@ -42,7 +42,8 @@ on_both! {
 async fn runs_jobs_and_workflows_have_githubs_shape(server: Server) {
     let place = server.repository("acme", "app").await;
     let ada = person(&server, "adam", As::administrator()).await;
-    let text = format!("{CI}  never:\n    if: false\n    runs-on: linux\n    steps: [{{run: x}}]\n");
+    let text =
+        format!("{CI}  never:\n    if: false\n    runs-on: linux\n    steps: [{{run: x}}]\n");
     let sha = commit(&server, &place, &[("ci.yml", &text)]);
     let mut runs = Vec::new();
     for _ in 0..3 {
@@ -63,7 +64,10 @@ async fn runs_jobs_and_workflows_have_githubs_shape(server: Server) {
     assert_eq!(second["workflow_runs"][0]["id"], first);
     assert_eq!(second["workflow_runs"].as_array().unwrap().len(), 1);
     let failed = ada.get(&of("/runs?status=failure")).await.expect(200);
-    assert_eq!((&failed["total_count"], &failed["workflow_runs"][0]["id"]), (&json!(1), &json!(first)));
+    assert_eq!(
+        (&failed["total_count"], &failed["workflow_runs"][0]["id"]),
+        (&json!(1), &json!(first))
+    );
     let run = ada.get(&of(&format!("/runs/{first}"))).await.expect(200);
     let expected = json!({
         "id": first, "name": "CI", "head_branch": "main", "head_sha": sha,
@@ -95,7 +99,10 @@ async fn runs_jobs_and_workflows_have_githubs_shape(server: Server) {
     assert_eq!((&earlier["run_attempt"], &earlier["conclusion"]), (&json!(1), &json!("failure")));
     let jobs = ada.get(&of(&format!("/runs/{first}/attempts/1/jobs"))).await.expect(200);
     assert_eq!(jobs["jobs"][0]["id"], job["id"]);
-    assert_eq!(ada.post(&of(&format!("/runs/{first}/cancel")), empty()).await.expect(202), json!({}));
+    assert_eq!(
+        ada.post(&of(&format!("/runs/{first}/cancel")), empty()).await.expect(202),
+        json!({})
+    );
     ada.post(&of(&format!("/runs/{first}/cancel")), empty()).await.expect(409);
     ada.post(&of(&format!("/runs/{first}/rerun")), empty()).await.expect(201);
     ada.post(&of(&format!("/runs/{first}/force-cancel")), empty()).await.expect(202);
@@ -103,7 +110,10 @@ async fn runs_jobs_and_workflows_have_githubs_shape(server: Server) {
     let job = jobs["jobs"][0]["id"].as_i64().unwrap();
     ada.post(&of(&format!("/jobs/{job}/rerun")), empty()).await.expect(201);
     let workflows = ada.get(&of("/workflows")).await.expect(200);
-    assert_eq!((&workflows["total_count"], &workflows["workflows"][0]["state"]), (&json!(1), &json!("active")));
+    assert_eq!(
+        (&workflows["total_count"], &workflows["workflows"][0]["state"]),
+        (&json!(1), &json!("active"))
+    );
     let by_file = ada.get(&of("/workflows/ci.yml")).await.expect(200);
     assert_eq!(by_file["id"], place.workflow.0);
     let of_workflow = ada.get(&of("/workflows/ci.yml/runs")).await.expect(200);

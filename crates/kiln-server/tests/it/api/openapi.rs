@@ -50,7 +50,10 @@ fn every_route_says_how_it_refuses() {
             let open = path == "/api/openapi.json" || path.contains("/workers/");
             let runners = ["/api/runners/register", "/api/runners/{id}/unregister"];
             if ours && !open && !runners.contains(&path.as_str()) {
-                assert!(answers.contains_key("401") && answers.contains_key("404"), "{method} {path}");
+                assert!(
+                    answers.contains_key("401") && answers.contains_key("404"),
+                    "{method} {path}"
+                );
             }
             assert!(!answers.is_empty(), "{method} {path}");
         }

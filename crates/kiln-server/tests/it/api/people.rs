@@ -137,7 +137,8 @@ pub(crate) fn commit(server: &Server, place: &Place, files: &[(&str, &str)]) -> 
             (path, *text)
         })
         .collect();
-    let named: Vec<(&str, &str)> = named.iter().map(|(path, text)| (path.as_str(), *text)).collect();
+    let named: Vec<(&str, &str)> =
+        named.iter().map(|(path, text)| (path.as_str(), *text)).collect();
     server.sources.commit(&format!("/in/memory/{}", place.name), "main", &named)
 }
 

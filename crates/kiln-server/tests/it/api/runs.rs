@@ -63,7 +63,8 @@ async fn a_run_shows_its_jobs_and_why_they_wait(server: Server) {
     assert_eq!(row(&seen, 2).0, "second (b)");
     assert_eq!(row(&seen, 0).2, "success");
     assert_eq!(seen["status"], "in_progress");
-    for gone in ["/api/runs/999999", "/api/runs/x", "/api/runs/-1", "/api/jobs/1", "/api/jobs/j-x"] {
+    for gone in ["/api/runs/999999", "/api/runs/x", "/api/runs/-1", "/api/jobs/1", "/api/jobs/j-x"]
+    {
         ada.get(gone).await.expect(404);
     }
     ada.get(&format!("/api/runs/{run}?attempt=2")).await.expect(404);
@@ -103,21 +104,38 @@ async fn a_run_is_cancelled_and_run_again(server: Server) {
     let seen = ada.get(&path("")).await.expect(200);
     assert_eq!((seen["attempt"].as_i64(), &seen["conclusion"]), (Some(2), &json!("failure")));
     let earlier = ada.get(&path("?attempt=1")).await.expect(200);
-    assert_eq!((earlier["attempt"].as_i64(), &earlier["conclusion"]), (Some(1), &json!("cancelled")));
-    assert_eq!(ada.post(&path("/rerun"), json!({ "failed": true })).await.expect(201)["attempt"], 3);
+    assert_eq!(
+        (earlier["attempt"].as_i64(), &earlier["conclusion"]),
+        (Some(1), &json!("cancelled"))
+    );
+    assert_eq!(
+        ada.post(&path("/rerun"), json!({ "failed": true })).await.expect(201)["attempt"],
+        3
+    );
     let claimed = site.claim(1, 5).await;
     assert_eq!(claimed.len(), 1, "only what failed runs again");
     let forced = json!({ "reason": "enough" });
     ada.post(&path("/force-cancel"), forced).await.expect(202);
-    site.say(&claimed[0], 1, Word::Finished { conclusion: Conclusion::Cancelled, outputs: Vec::new() })
-        .await;
+    site.say(
+        &claimed[0],
+        1,
+        Word::Finished { conclusion: Conclusion::Cancelled, outputs: Vec::new() },
+    )
+    .await;
     let none = json!({ "job": "no such job" });
     ada.post(&path("/rerun"), none).await.expect(404);
     ada.post(&path("/rerun"), json!({ "job": "first", "failed": true })).await.expect(422);
-    assert_eq!(ada.post(&path("/rerun"), json!({ "job": "first" })).await.expect(201)["attempt"], 4);
+    assert_eq!(
+        ada.post(&path("/rerun"), json!({ "job": "first" })).await.expect(201)["attempt"],
+        4
+    );
     let audit = ada.get("/api/audit?owner=acme").await.expect(200);
-    let actions: Vec<&str> =
-        audit["items"].as_array().unwrap().iter().map(|row| row["action"].as_str().unwrap()).collect();
+    let actions: Vec<&str> = audit["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["action"].as_str().unwrap())
+        .collect();
     assert_eq!(actions.iter().filter(|action| **action == "run.again").count(), 3, "{actions:?}");
     assert_eq!(actions.iter().filter(|action| **action == "run.cancel").count(), 2, "{actions:?}");
     assert_eq!(audit["items"][0]["actor"], "adam");
@@ -140,8 +158,12 @@ async fn lists_come_in_pieces_and_by_filter(server: Server) {
     ada.trigger(&other, empty()).await;
     let ids = async |query: &str| {
         let found = ada.get(&format!("/api/runs{query}")).await.expect(200);
-        let ids: Vec<i64> =
-            found["items"].as_array().unwrap().iter().map(|run| run["id"].as_i64().unwrap()).collect();
+        let ids: Vec<i64> = found["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|run| run["id"].as_i64().unwrap())
+            .collect();
         (ids, found["next"].as_str().map(str::to_owned))
     };
     let (first, next) = ids("?repo=acme/app&limit=3").await;

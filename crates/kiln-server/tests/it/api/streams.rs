@@ -26,7 +26,10 @@ fn lines(texts: &[&str]) -> Bytes {
 }
 
 /// Reads until a text has come.
-async fn until(response: &mut (impl futures_util::Stream<Item = reqwest::Result<Bytes>> + Unpin), part: &str) -> String {
+async fn until(
+    response: &mut (impl futures_util::Stream<Item = reqwest::Result<Bytes>> + Unpin),
+    part: &str,
+) -> String {
     let mut text = String::new();
     while !text.contains(part) {
         let piece = timeout(PATIENCE, response.next()).await.unwrap();

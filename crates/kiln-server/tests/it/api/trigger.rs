@@ -165,11 +165,8 @@ async fn paths_and_commit_messages_decide(server: Server) {
     };
     let reason = skipped(json!({})).await;
     assert!(reason.contains("docs/**"), "{reason}");
-    let last = commit(
-        &server,
-        &place,
-        &[("ci.yml", &*docs), ("src/a.rs", "2"), ("docs/a.md", "new")],
-    );
+    let last =
+        commit(&server, &place, &[("ci.yml", &*docs), ("src/a.rs", "2"), ("docs/a.md", "new")]);
     let known = json!({ "payload": { "before": before, "after": last } });
     assert_eq!(ada.post(&path, known).await.expect(201)["runs"].as_array().unwrap().len(), 1);
     let known = json!({ "sha": after, "payload": { "before": before, "after": after } });
@@ -187,7 +184,8 @@ on_both! {
 async fn what_cannot_be_triggered_is_answered_clearly(server: Server) {
     let place = server.repository("acme", "app").await;
     let ada = person(&server, "adam", As::administrator()).await;
-    let inputs = "{workflow_dispatch: {inputs: {level: {type: choice, options: [a, b], required: true}}}}";
+    let inputs =
+        "{workflow_dispatch: {inputs: {level: {type: choice, options: [a, b], required: true}}}}";
     let typed = CI.replace("[push, workflow_dispatch]", inputs);
     let push = CI.replace("[push, workflow_dispatch]", "push");
     commit(&server, &place, &[("ci.yml", &typed), ("push.yml", &push)]);
