@@ -6,6 +6,7 @@ use kiln_store::runs::Runs;
 use kiln_store::{Store, Traffic};
 use tokio_util::sync::CancellationToken;
 
+use crate::auth::Bearers;
 use crate::bus::Bus;
 use crate::config::Config;
 use crate::fleet::Fleet;
@@ -31,6 +32,8 @@ pub struct App {
     /// Repositories, and what their workflows say at a commit.
     pub workflows: Workflows,
     pub fleet: Fleet,
+    /// API tokens that were shown lately.
+    pub bearers: Bearers,
     pub bus: Bus,
     /// What the duties of this server did last.
     pub board: Board,

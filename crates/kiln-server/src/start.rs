@@ -14,6 +14,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::{App, Shared};
+use crate::auth::Bearers;
 use crate::bus::Bus;
 use crate::config::Config;
 use crate::files::{self, FolderLock};
@@ -142,6 +143,7 @@ fn app(
         logs: Arc::new(FileLogs::new(config.data.join("logs"), config.log_bytes)),
         workflows: Workflows::new(sources),
         fleet: Fleet::start(&store, &bus, config.rates),
+        bearers: Bearers::default(),
         bus,
         board: Board::default(),
         probe: Probe::new(),

@@ -22,5 +22,11 @@ macro_rules! on_both {
     };
 }
 
-mod runner_api;
+mod api;
+mod fleet;
+mod git;
+mod registration;
+mod reports;
+mod runner;
 mod support;
+mod workers;

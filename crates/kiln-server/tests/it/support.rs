@@ -12,6 +12,7 @@ use kiln_core::queue::{Class, Policy};
 use kiln_core::time::Timestamp;
 use kiln_core::value::{Object, Value};
 use kiln_server::app::{App, Shared};
+use kiln_server::auth::Bearers;
 use kiln_server::bus::Bus;
 use kiln_server::config::Config;
 use kiln_server::fleet::{Fleet, Rates};
@@ -101,13 +102,13 @@ impl Server {
             workflows: Workflows::new(Arc::clone(&sources) as Arc<dyn Sources>),
             fleet: Fleet::start(&store, &bus, options.rates),
             bus,
+            bearers: Bearers::default(),
             board: Board::default(),
             probe: kiln_server::http::health::Probe::new(),
             stopping: CancellationToken::new(),
             store,
         });
-        let (router, _) = kiln_server::http::routes().split_for_parts();
-        let router = router.with_state(Arc::clone(&app));
+        let router = kiln_server::http::router(Arc::clone(&app));
         let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
         // Tests look at answers as they are.
         let client = reqwest::Client::builder().no_proxy().build().unwrap();

@@ -123,7 +123,11 @@ async fn assign(
 }
 
 /// The attempts of these runs, without locking them and without any of their other rows.
-async fn look_at(tx: &mut Tx<'_>, known: &Known, keys: &[Vec<Value>]) -> Result<Batch, StoreError> {
+pub(super) async fn look_at(
+    tx: &mut Tx<'_>,
+    known: &Known,
+    keys: &[Vec<Value>],
+) -> Result<Batch, StoreError> {
     let mut batch = Batch::default();
     for row in tx.rows_all(ATTEMPTS.select(), keys).await? {
         let (id, number, attempt) = rows::attempt_facts(&row)?;

@@ -16,6 +16,7 @@ mod list;
 mod load;
 mod notes;
 mod open;
+mod picture;
 mod record;
 mod release;
 mod reports;
@@ -41,7 +42,10 @@ pub use create::{Created, NewRun, REBUILD};
 pub use facts::Evaluators;
 pub use failed::NewFailedRun;
 pub(crate) use job::{JobRow, job_rows, write_jobs};
-pub use list::{COUNTED, RunFilter, RunStatus, RunSummary, existing, get, list, search, total};
+pub use list::{
+    COUNTED, RunFilter, RunStatus, RunSummary, existing, get, list, search, total,
+};
+pub use picture::Picture;
 pub(crate) use record::{Order, What};
 pub(crate) use release::{Used, charge};
 pub use reports::{Report, ReportAnswer, Reported, Said, report};
