@@ -10,6 +10,7 @@ use crate::auth::Bearers;
 use crate::bus::Bus;
 use crate::config::Config;
 use crate::fleet::Fleet;
+use crate::http::health::Probe;
 use crate::logs::Logs;
 use crate::seal::Vault;
 use crate::sources::Workflows;
@@ -36,6 +37,8 @@ pub struct App {
     pub bus: Bus,
     /// What the duties of this server did last.
     pub board: Board,
+    /// Whether it can work, as it was found a moment ago.
+    pub probe: Probe,
     /// Cancelled when the server is to stop: who waits for something answers now.
     pub stopping: CancellationToken,
 }

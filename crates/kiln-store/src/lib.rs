@@ -48,5 +48,5 @@ pub use serving::Serving;
 pub use signal::{Signal, Subscription};
 pub use sql::{FromValue, Row, Sql, Value};
 pub use store::Store;
-pub use traffic::Traffic;
+pub use traffic::{Offered, Traffic};
 pub use tx::Tx;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kiln_core::queue::Policy;
+use kiln_core::time::Timestamp;
 
 use crate::claims::{self, Asking, Beat, Claimed, Pulse};
 use crate::runs::{self, Answer, Happened, Report, ReportAnswer, Runs};
@@ -23,9 +24,18 @@ const MOMENT: Duration = Duration::from_millis(10);
 #[derive(Debug, Clone)]
 pub struct Traffic {
     news: [Gather<Happened, Answer>; WAYS],
-    claims: Gather<Asking, Vec<Claimed>>,
+    claims: Gather<Asking, Offered>,
     beats: Gather<Beat, Pulse>,
     reports: Gather<Report, ReportAnswer>,
+}
+
+/// What a runner gets.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Offered {
+    pub jobs: Vec<Claimed>,
+    /// From then on it may take a job that waits for preferred runners until then. Unless one of them
+    /// took it, asking again is worth it.
+    pub again: Option<Timestamp>,
 }
 
 impl Traffic {
@@ -65,7 +75,7 @@ impl Traffic {
     }
 
     /// Jobs for a runner.
-    pub async fn claim(&self, asking: Asking) -> Result<Vec<Claimed>, StoreError> {
+    pub async fn claim(&self, asking: Asking) -> Result<Offered, StoreError> {
         self.claims.ask(asking).await
     }
 
@@ -84,18 +94,19 @@ async fn claim(
     store: &Store,
     policy: Policy,
     asking: Vec<Asking>,
-) -> Result<Vec<Vec<Claimed>>, StoreError> {
-    let mut answers = vec![Vec::new(); asking.len()];
+) -> Result<Vec<Offered>, StoreError> {
+    let mut answers = vec![Offered::default(); asking.len()];
     for again in 0..=LOOKS {
         if again > 0 {
             tokio::time::sleep(MOMENT).await;
         }
-        let open: Vec<usize> = (0..asking.len()).filter(|at| answers[*at].is_empty()).collect();
+        let open: Vec<usize> =
+            (0..asking.len()).filter(|at| answers[*at].jobs.is_empty()).collect();
         let questions: Vec<Asking> = open.iter().map(|at| asking[*at].clone()).collect();
         let work = async move |tx: &mut Tx<'_>| claims::claim(tx, policy, &questions).await;
         let given = store.write(work).await?;
-        for (at, jobs) in open.into_iter().zip(given.jobs) {
-            answers[at] = jobs;
+        for (at, (jobs, again)) in open.into_iter().zip(given.jobs.into_iter().zip(given.again)) {
+            answers[at] = Offered { jobs, again };
         }
         if !given.passed_over {
             break;

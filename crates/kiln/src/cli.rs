@@ -1,6 +1,11 @@
 //! What can be typed: commands, options, their help and examples.
 
+mod access;
+mod client;
 mod db;
+mod fleet;
+mod repo;
+mod server;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +14,16 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::limits;
 
+pub(crate) use access::{LoginArgs, TokenArgs, TokenCommand, WhoamiArgs};
+pub(crate) use client::{
+    CancelArgs, ClientCommand, LogsArgs, RerunArgs, RunsArgs, ServerArgs, TriggerArgs, WatchArgs,
+};
 pub(crate) use db::{DatabaseArg, DbArgs, DbCommand};
+pub(crate) use fleet::{
+    PauseArgs, PauseScope, QueueArgs, ResumeArgs, RunnerArgs, RunnersArgs, RunnersCommand,
+};
+pub(crate) use repo::{RepoArgs, RepoCommand};
+pub(crate) use server::{ConfigArgs, ConfigCommand, DoctorArgs, ServeArgs, SettingArgs, UpArgs};
 
 /// Check, explain, draw and run GitHub Actions workflows on this machine
 ///
@@ -38,11 +52,18 @@ pub fn command() -> clap::Command {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Up(UpArgs),
     Run(RunArgs),
     Lint(LintArgs),
     Eval(EvalArgs),
     Plan(PlanArgs),
     Graph(GraphArgs),
+    #[command(flatten)]
+    Client(ClientCommand),
+    #[command(name = "server")]
+    Serve(ServeArgs),
+    Config(ConfigArgs),
+    Doctor(DoctorArgs),
     Db(DbArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),

@@ -11,6 +11,7 @@ mod interface;
 mod job;
 mod permissions;
 mod repository;
+mod resources;
 mod step;
 mod triggers;
 

@@ -1,10 +1,8 @@
 //! The `github` context of a run on this machine, from the repository and the event.
 
-use std::fs;
 use std::path::Path;
 
 use kiln_core::value::Object;
-use kiln_lang::expr::json;
 use kiln_lang::github;
 
 use crate::git::{GitError, Head, Repository};
@@ -59,10 +57,4 @@ fn slug(repository: &Repository, settings: &[(String, String)]) -> String {
     let name =
         folder.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
     format!("local/{}", name.unwrap_or_else(|| "repository".to_owned()))
-}
-
-/// The payload as actions read it.
-pub(super) fn write_event(github: &Object, path: &Path) -> Result<(), String> {
-    let payload = json::write(&github.get("event").cloned().unwrap_or_default())?;
-    fs::write(path, payload).map_err(|error| format!("cannot write `{}`: {error}", path.display()))
 }

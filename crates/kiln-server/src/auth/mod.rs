@@ -5,3 +5,4 @@ mod caller;
 
 pub use bearers::Bearers;
 pub use caller::Caller;
+pub(crate) use caller::shown_token;

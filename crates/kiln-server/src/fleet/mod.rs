@@ -11,13 +11,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use kiln_core::id::{JobId, QueueId, RunnerId};
-use kiln_core::queue::{Capabilities, Offer, Requirements, matches};
+use kiln_core::id::{JobId, OrgId, QueueId, RepoId, RunnerId};
+use kiln_core::queue::{Capabilities, Offer, Requirements, Serving, serves};
 use kiln_core::run::Conclusion;
 use kiln_proto::runner::Command;
-use kiln_store::directory::pools;
 use kiln_store::directory::runners::{self, Mark, Runner};
-use kiln_store::{Duty, Gather, Scope, Signal, Store, StoreError, Tx, claims};
+use kiln_store::directory::{pools, repositories};
+use kiln_store::{Duty, Gather, Refusal, Scope, Signal, Store, StoreError, Tx, claims};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -44,12 +44,12 @@ pub struct Member {
     pub runner: Runner,
     pub has: Capabilities,
     /// In order, so that those who may take the same are of one kind.
-    queues: Mutex<Arc<[QueueId]>>,
+    queues: Mutex<Arc<[Serving]>>,
 }
 
 impl Member {
     /// What it may take.
-    pub fn queues(&self) -> Arc<[QueueId]> {
+    pub fn queues(&self) -> Arc<[Serving]> {
         Arc::clone(&locked(&self.queues))
     }
 
@@ -64,12 +64,11 @@ impl Member {
     }
 
     fn learn(&self, queue: QueueId, needs: &Requirements) {
-        if matches(needs, &self.has) {
-            let mut queues = locked(&self.queues);
-            if let Err(at) = queues.binary_search(&queue) {
-                let (before, after) = queues.split_at(at);
-                *queues = [before, &[queue], after].concat().into();
-            }
+        let Some(delay) = serves(needs, &self.has) else { return };
+        let mut queues = locked(&self.queues);
+        if let Err(at) = queues.binary_search_by_key(&queue, |one| one.queue) {
+            let (before, after) = queues.split_at(at);
+            *queues = [before, &[Serving { queue, delay }], after].concat().into();
         }
     }
 }
@@ -103,6 +102,8 @@ struct State {
     /// What runners were told already.
     told: HashMap<RunnerId, Vec<Command>>,
     counts: HashMap<Kind, (Instant, u64)>,
+    /// Repositories by whose runner asked and by name.
+    repositories: HashMap<(Option<OrgId>, String), RepoId>,
     ends: HashMap<(JobId, u32), (Instant, Conclusion)>,
 }
 
@@ -168,7 +169,7 @@ impl Fleet {
     }
 
     /// A place to wait at, to be taken before the question is asked. `queues` are what it asks for.
-    pub fn sit_down(&self, member: &Member, queues: Arc<[QueueId]>, warm: Arc<[String]>) -> Seat {
+    pub fn sit_down(&self, member: &Member, queues: Arc<[Serving]>, warm: Arc<[String]>) -> Seat {
         let kind = Kind { org: member.runner.org, queues };
         self.0.waiting.sit_down(member, kind, warm)
     }
@@ -178,9 +179,9 @@ impl Fleet {
         &self,
         member: &Member,
         such: impl Fn(&Requirements) -> bool,
-    ) -> Arc<[QueueId]> {
+    ) -> Arc<[Serving]> {
         let state = locked(&self.0.state);
-        let fits = |queue: &&QueueId| state.queues.get(queue).is_some_and(&such);
+        let fits = |one: &&Serving| state.queues.get(&one.queue).is_some_and(&such);
         member.queues().iter().filter(fits).copied().collect()
     }
 
@@ -216,7 +217,7 @@ impl Fleet {
     pub async fn queue_size(
         &self,
         member: &Member,
-        queues: Arc<[QueueId]>,
+        queues: Arc<[Serving]>,
     ) -> Result<u64, StoreError> {
         let kind = Kind { org: member.runner.org, queues };
         let now = Instant::now();
@@ -225,9 +226,9 @@ impl Fleet {
         {
             return Ok(*count);
         }
-        let asked = kind.clone();
-        let count =
-            async move |tx: &mut Tx<'_>| claims::waiting_count(tx, &asked.queues, asked.org).await;
+        let (org, asked) = (kind.org, kind.queues.iter().map(|one| one.queue));
+        let asked: Vec<QueueId> = asked.collect();
+        let count = async move |tx: &mut Tx<'_>| claims::waiting_count(tx, &asked, org).await;
         let count = self.0.store.read(count).await?;
         let mut state = locked(&self.0.state);
         if state.counts.len() > PIECE {
@@ -235,6 +236,36 @@ impl Fleet {
         }
         state.counts.insert(kind, (now, count));
         Ok(count)
+    }
+
+    /// The ids of repositories (`owner/name`) that a runner may know of; others are left out.
+    pub async fn repositories(
+        &self,
+        member: &Member,
+        names: &[String],
+    ) -> Result<Vec<RepoId>, StoreError> {
+        let (mut known, unknown) = {
+            let state = locked(&self.0.state);
+            let known = |name: &String| state.repositories.get(&(member.runner.org, name.clone()));
+            let unknown = names.iter().filter(|name| known(name).is_none()).cloned();
+            (
+                names.iter().filter_map(known).copied().collect::<Vec<_>>(),
+                unknown.collect::<Vec<_>>(),
+            )
+        };
+        if unknown.is_empty() {
+            return Ok(known);
+        }
+        let org = member.runner.org;
+        let read = async move |tx: &mut Tx<'_>| find_all(tx, org, &unknown).await;
+        let found = self.0.store.read(read).await?;
+        let state = &mut locked(&self.0.state).repositories;
+        if state.len() > 10 * PIECE {
+            state.clear();
+        }
+        known.extend(found.iter().map(|(_, id)| *id));
+        state.extend(found.into_iter().map(|(name, id)| ((org, name), id)));
+        Ok(known)
     }
 
     /// Keeps what a runner is told now, and says whether any of it is new to it. What it was told before
@@ -395,6 +426,24 @@ async fn read(tx: &mut Tx<'_>, id: RunnerId) -> Result<(Runner, Capabilities), S
     let has = Capabilities::parse(&runner.about.capabilities).unwrap_or_default();
     let offer = Offer { pool: Some(pool.name), ..has.offer().clone() };
     Ok((runner, Capabilities::new(offer).unwrap_or_default()))
+}
+
+/// The ids of those that there are.
+async fn find_all(
+    tx: &mut Tx<'_>,
+    org: Option<OrgId>,
+    names: &[String],
+) -> Result<Vec<(String, RepoId)>, StoreError> {
+    let scope = org.map_or(DUTY, Scope::Org);
+    let mut found = Vec::new();
+    for name in names {
+        match repositories::by_name(tx, scope, name).await {
+            Ok(repository) => found.push((name.clone(), repository.id)),
+            Err(StoreError::Refused(Refusal::NotFound(_))) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(found)
 }
 
 async fn mark_all(tx: &mut Tx<'_>, seen: &[RunnerId]) -> Result<Vec<bool>, StoreError> {

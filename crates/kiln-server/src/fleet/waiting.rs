@@ -10,15 +10,24 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kiln_core::id::{OrgId, QueueId};
+use kiln_core::queue::Serving;
+use kiln_core::time::Timestamp;
 use tokio::sync::oneshot;
 
 use super::{Member, locked};
+use crate::clock;
 
 /// What runners of a kind may take.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Kind {
     pub(super) org: Option<OrgId>,
-    pub(super) queues: Arc<[QueueId]>,
+    pub(super) queues: Arc<[Serving]>,
+}
+
+impl Kind {
+    fn takes(&self, queue: QueueId) -> bool {
+        self.queues.iter().any(|one| one.queue == queue)
+    }
 }
 
 /// The faster sleeps in front, then the one that has slept longer.
@@ -47,6 +56,8 @@ struct Rooms {
     /// Grows with every bed and every piece of news, so that no number comes twice.
     count: u64,
     rooms: HashMap<Kind, Room>,
+    /// When jobs that wait for preferred runners may be had by others.
+    alarms: HashMap<Kind, Timestamp>,
 }
 
 /// All waiting runners of this server.
@@ -67,6 +78,8 @@ pub struct Seat {
     woken: Option<u32>,
 }
 
+/// Nobody is woken again sooner than this.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 /// How many rooms without sleepers are kept.
 const EMPTY_ROOMS: usize = 1_000;
 
@@ -121,7 +134,7 @@ impl Waiting {
     /// Work came to a queue, or may have come to any.
     pub(super) fn work(&self, queue: Option<QueueId>, wanted: &[String]) {
         let mut rooms = locked(&self.0);
-        let concerns = |kind: &&Kind| queue.is_none_or(|queue| kind.queues.contains(&queue));
+        let concerns = |kind: &&Kind| queue.is_none_or(|queue| kind.takes(queue));
         let mut kinds: Vec<Kind> = rooms.rooms.keys().filter(concerns).cloned().collect();
         // The most constrained ask first.
         kinds.sort_by_key(|kind| (kind.queues.len(), kind.org.is_none()));
@@ -133,7 +146,7 @@ impl Waiting {
     /// Whether it matters which repositories have work in a queue.
     pub(super) fn cares(&self, queue: QueueId) -> bool {
         let rooms = locked(&self.0);
-        let concerned = rooms.rooms.iter().filter(|(kind, _)| kind.queues.contains(&queue));
+        let concerned = rooms.rooms.iter().filter(|(kind, _)| kind.takes(queue));
         concerned.into_iter().any(|(_, room)| {
             room.sleepers.len() > 1 && room.sleepers.values().any(|one| !one.warm.is_empty())
         })
@@ -157,8 +170,30 @@ impl Waiting {
 
 impl Seat {
     /// Whether it is the right one for a runner that may take these.
-    pub fn is_for(&self, queues: &[QueueId]) -> bool {
+    pub fn is_for(&self, queues: &[Serving]) -> bool {
         *self.kind.queues == *queues
+    }
+
+    /// There is a job that this kind may have from then on: one of them asks again at that time.
+    pub fn wake_at(&self, again: Timestamp) {
+        {
+            let mut rooms = locked(&self.waiting.0);
+            if rooms.alarms.get(&self.kind).is_some_and(|set| *set <= again) {
+                return;
+            }
+            rooms.alarms.insert(self.kind.clone(), again);
+        }
+        let (waiting, kind) = (self.waiting.clone(), self.kind.clone());
+        // The database has a clock of its own.
+        let pause = again.since(clock::now()).max(SHORTEST_PAUSE);
+        tokio::spawn(async move {
+            tokio::time::sleep(pause).await;
+            let mut rooms = locked(&waiting.0);
+            if rooms.alarms.get(&kind) == Some(&again) {
+                rooms.alarms.remove(&kind);
+                rooms.wake(&kind, 1, 0, &[]);
+            }
+        });
     }
 
     /// There was a job: there may be more for others of this kind.
@@ -241,7 +276,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(3_600);
 
     fn kind(queues: &[i64], org: Option<i64>) -> Kind {
-        Kind { org: org.map(OrgId), queues: queues.iter().map(|id| QueueId(*id)).collect() }
+        Kind { org: org.map(OrgId), queues: queues.iter().map(|id| QueueId(*id).into()).collect() }
     }
 
     fn sit(waiting: &Waiting, queues: &[i64], org: Option<i64>, warm: &[&str]) -> Seat {

@@ -1,6 +1,7 @@
 //! Repositories for git itself: its smart protocol over HTTP, for reading.
 //!
-//! A job reads its own repository with its token as password, as long as it has its lease.
+//! The password is the token of a job, which reads its own repository as long as it has its lease, or an
+//! API token, which reads what its owner may look at.
 
 use std::io::{self, Read as _};
 use std::sync::Arc;
@@ -10,14 +11,13 @@ use axum::extract::{DefaultBodyLimit, FromRequestParts, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use flate2::read::GzDecoder;
 use futures_util::stream;
+use kiln_core::access::Right;
 use kiln_proto::problem::Problem;
 use kiln_store::directory::repositories::{self, Repository};
-use kiln_store::{Scope, Tx};
+use kiln_store::{Duty, Scope, Tx};
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use utoipa_axum::router::OpenApiRouter;
@@ -26,8 +26,10 @@ use utoipa_axum::routes;
 use super::error::{Answer, Failure};
 use super::extract::{self, Path, Query};
 use crate::app::{App, Shared};
+use crate::auth::{Caller, shown_token};
 use crate::service::report;
 use crate::sources::{Location, SourceError, Sources};
+use crate::token::JobAccess;
 
 /// The longest question of git, packed or not.
 const LONGEST: usize = 32 << 20;
@@ -111,19 +113,6 @@ fn unauthorized(detail: &str) -> Failure {
     )
 }
 
-/// The password of Basic authentication; git sends the token there, whatever the name.
-fn password(headers: &HeaderMap) -> Option<String> {
-    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
-    let (scheme, rest) = value.split_once(' ')?;
-    if scheme.eq_ignore_ascii_case("bearer") {
-        return Some(rest.trim().to_owned());
-    }
-    let decoded =
-        BASE64.decode(rest.trim()).ok().filter(|_| scheme.eq_ignore_ascii_case("basic"))?;
-    let text = String::from_utf8(decoded).ok()?;
-    text.split_once(':').map(|(_, password)| password.to_owned())
-}
-
 /// The repository that the path names, if whoever asks may read it. Known before any body is read.
 #[derive(Debug)]
 struct Readable(Repository);
@@ -133,22 +122,44 @@ impl FromRequestParts<Shared> for Readable {
 
     async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Answer<Self> {
         let Path((owner, repo)) = Path::<(String, String)>::from_request_parts(parts, app).await?;
-        admitted(app, &parts.headers, &owner, &repo).await.map(Self)
+        let missing = || Failure::not_found("repository");
+        let name = format!("{owner}/{}", repo.strip_suffix(".git").ok_or_else(missing)?);
+        let token = shown_token(&parts.headers).unwrap_or_default();
+        let repository = match app.signer.check_job(&token) {
+            Some(access) => of_job(app, access, name).await?,
+            None => of_caller(app, parts, name).await?,
+        };
+        Ok(Self(repository))
     }
 }
 
-async fn admitted(app: &App, headers: &HeaderMap, owner: &str, repo: &str) -> Answer<Repository> {
-    let token = password(headers).ok_or_else(|| unauthorized("the token of the job is needed"))?;
-    let access = app.signer.check_job(&token).ok_or_else(|| unauthorized("the token is wrong"))?;
+/// A job reads its own repository, as long as it has its lease.
+async fn of_job(app: &App, access: JobAccess, name: String) -> Answer<Repository> {
     if report::lease(app, access).await?.is_none() {
         return Err(unauthorized("the job of this token is over"));
     }
-    let missing = || Failure::not_found("repository");
-    let name = format!("{owner}/{}", repo.strip_suffix(".git").ok_or_else(missing)?);
-    let read =
-        async move |tx: &mut Tx<'_>| repositories::by_name(tx, Scope::Org(access.org), &name).await;
-    let repository = app.store.read(read).await?;
-    if repository.id == access.repo { Ok(repository) } else { Err(missing()) }
+    let repository = find(app, Scope::Org(access.org), name).await?;
+    let is_own = repository.id == access.repo;
+    if is_own { Ok(repository) } else { Err(Failure::not_found("repository")) }
+}
+
+/// Others read what they may look at.
+async fn of_caller(app: &Shared, parts: &mut Parts, name: String) -> Answer<Repository> {
+    let caller = match Caller::from_request_parts(parts, app).await {
+        // git asks for a password when it is challenged this way.
+        Err(failure) if failure.status() == StatusCode::UNAUTHORIZED => {
+            return Err(unauthorized("a token of a job or an API token is needed as password"));
+        }
+        caller => caller?,
+    };
+    let repository = find(app, Scope::System(Duty::Authentication), name).await?;
+    caller.require(Right::Read, Some(repository.org), "repository")?;
+    Ok(repository)
+}
+
+async fn find(app: &App, scope: Scope, name: String) -> Answer<Repository> {
+    let read = async move |tx: &mut Tx<'_>| repositories::by_name(tx, scope, &name).await;
+    Ok(app.store.read(read).await?)
 }
 
 /// What git asks, also when it sent that compressed.

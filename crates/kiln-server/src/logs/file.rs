@@ -134,6 +134,22 @@ impl Logs for FileLogs {
         self.0.log(id).length.subscribe()
     }
 
+    fn runs(&self, after: RunId, limit: usize) -> Future<'_, Vec<RunId>> {
+        let path = self.0.path.clone();
+        Box::pin(blocking(move || {
+            let folder = match fs::read_dir(path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+                other => other?,
+            };
+            let name = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok().map(RunId);
+            let mut runs: Vec<RunId> = folder.flatten().filter_map(name).collect();
+            runs.retain(|run| *run > after);
+            runs.sort_unstable();
+            runs.truncate(limit);
+            Ok(runs)
+        }))
+    }
+
     fn forget(&self, run: RunId) -> Future<'_, ()> {
         locked(&self.0.logs).retain(|log, _| log.job.run() != run);
         let path = self.0.of_run(run);

@@ -38,6 +38,9 @@ pub trait Logs: Debug + Send + Sync {
     /// at the last write here, and 0 before the first.
     fn follow(&self, log: LogId) -> watch::Receiver<u64>;
 
+    /// Runs above one that have logs here, in order, `limit` at most.
+    fn runs(&self, after: RunId, limit: usize) -> Future<'_, Vec<RunId>>;
+
     /// Removes all logs of a run.
     fn forget(&self, run: RunId) -> Future<'_, ()>;
 }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kiln_core::id::{QueueId, RunnerId};
+use kiln_core::id::{RepoId, RunnerId};
+use kiln_core::queue::Serving;
 use kiln_proto::job::Job;
 use kiln_proto::runner::{Claim, LONGEST_POLL};
-use kiln_store::StoreError;
 use kiln_store::claims::{Asking, Claimed};
+use kiln_store::{Offered, StoreError};
 use tokio::time::{Instant, timeout_at};
 
 use super::job::{self, Unpreparable};
@@ -18,13 +19,14 @@ use crate::http::error::{Answer, Failure};
 /// The longest name of a question.
 const LONGEST_NONCE: usize = 100;
 /// How many repositories that are at hand are worth knowing.
-const MOST_WARM: usize = 100;
+const MOST_WARM: usize = 20;
 
 /// Waits for a job, up to as long as the runner wants. None is none in time.
 pub async fn claim(app: &App, member: Arc<Member>, asked: Claim) -> Answer<Option<Job>> {
     check(&asked)?;
-    let question = Question { nonce: asked.nonce, only: None };
     let warm: Arc<[String]> = asked.warm.into_iter().take(MOST_WARM).collect();
+    let at_hand = app.fleet.repositories(&member, &warm).await?;
+    let question = Question { nonce: asked.nonce, only: None, at_hand };
     let until = Instant::now() + Duration::from_secs(asked.wait.min(LONGEST_POLL).into());
     let mut poll = Poll { app, member, question, warm, until };
     loop {
@@ -63,7 +65,9 @@ fn check(asked: &Claim) -> Answer<()> {
 pub(crate) struct Question {
     pub(crate) nonce: String,
     /// Asks for less than the runner could have.
-    pub(crate) only: Option<Arc<[QueueId]>>,
+    pub(crate) only: Option<Arc<[Serving]>>,
+    /// Repositories whose files the runner has.
+    pub(crate) at_hand: Vec<RepoId>,
 }
 
 /// A poll under way.
@@ -90,8 +94,12 @@ impl Poll<'_> {
                 Some(seat) if seat.is_for(&self.queues()) => seat,
                 _ => self.app.fleet.sit_down(&self.member, self.queues(), Arc::clone(&self.warm)),
             };
-            if let Some(claimed) = self.ask(id).await? {
+            let Offered { jobs, again } = self.ask(id).await?;
+            if let Some(claimed) = jobs.into_iter().next() {
                 return Ok(Some((claimed, taken)));
+            }
+            if let Some(again) = again {
+                taken.wake_at(again);
             }
             let left = self.until.saturating_duration_since(Instant::now());
             if left.is_zero() || self.app.stopping.is_cancelled() {
@@ -108,23 +116,24 @@ impl Poll<'_> {
         }
     }
 
-    fn queues(&self) -> Arc<[QueueId]> {
+    fn queues(&self) -> Arc<[Serving]> {
         self.question.only.clone().unwrap_or_else(|| self.member.queues())
     }
 
-    async fn ask(&self, runner: RunnerId) -> Result<Option<Claimed>, StoreError> {
+    async fn ask(&self, runner: RunnerId) -> Result<Offered, StoreError> {
         let asking = Asking {
             runner,
             queues: self.queues().to_vec(),
             org: self.member.runner.org,
             want: self.want(),
             nonce: self.question.nonce.clone(),
+            warm: self.question.at_hand.clone(),
         };
         let claim = self.app.traffic.claim(asking);
         // A database that hangs must not hold the runner longer than it wants to wait.
         match timeout_at(self.until + Duration::from_secs(5), claim).await {
-            Ok(claimed) => Ok(claimed?.into_iter().next()),
-            Err(_) => Ok(None),
+            Ok(offered) => offered,
+            Err(_) => Ok(Offered::default()),
         }
     }
 

@@ -35,9 +35,6 @@ const USUAL_MINUTES: u32 = 360;
 const MOST_MINUTES: f64 = 100_000.0;
 /// Secrets are for runs of code that the owners of the repository let in.
 const TRUSTED: &str = "trusted";
-/// Seconds that a job may take, and that it may print nothing.
-const WALL: u64 = 4 * 3_600;
-const SILENCE: u64 = 30 * 60;
 const DUTY: Scope = Scope::System(Duty::Claims);
 
 /// Why a job could not be handed out.
@@ -210,7 +207,11 @@ impl Preparing<'_> {
             environment: self.environment.clone(),
             plan: to_raw_value(&plan)?,
             contexts: self.contexts(&job.id, own.variables)?,
-            limits: Limits { log_bytes: app.config.log_bytes, wall: WALL, silence: SILENCE },
+            limits: Limits {
+                log_bytes: app.config.log_bytes,
+                wall: app.config.limits.job.as_secs(),
+                silence: app.config.limits.silence.as_secs(),
+            },
             repo,
             token: self.token,
         })

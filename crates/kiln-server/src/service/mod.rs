@@ -3,6 +3,7 @@
 pub mod change;
 pub mod claim;
 pub mod context;
+pub mod doctor;
 pub mod events;
 pub mod heartbeat;
 pub mod job;

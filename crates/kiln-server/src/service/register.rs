@@ -82,7 +82,7 @@ fn about(asked: &Register) -> Answer<About> {
         single_use: asked.single_use,
         os: required("capabilities.os", &said.os)?.to_owned(),
         architecture: required("capabilities.architecture", &said.architecture)?.to_owned(),
-        version: asked.version.clone(),
+        version: required("version", &asked.version)?.to_owned(),
         protocol: asked.protocol.into(),
         public_key: Some(key),
     })

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use kiln_core::id::{QueueId, RunnerId};
-use kiln_core::queue::{Capabilities, Offer, Requirements};
+use kiln_core::id::RunnerId;
+use kiln_core::queue::{Capabilities, Offer, Requirements, Serving};
 use kiln_proto::worker::{Build, Poll as PollAnswer, Register, Registered};
 use kiln_store::directory::runners::About;
 use tokio::time::Instant;
@@ -82,7 +82,7 @@ fn about(asked: &Register) -> Answer<About> {
         single_use: false,
         os: "unknown".to_owned(),
         architecture: "unknown".to_owned(),
-        version: String::new(),
+        version: "unknown".to_owned(),
         protocol: 0,
         public_key: None,
     })
@@ -117,14 +117,14 @@ async fn build(
     app: &App,
     member: &Arc<Member>,
     platform: &str,
-    queues: Arc<[QueueId]>,
+    queues: Arc<[Serving]>,
 ) -> Answer<Option<Build>> {
     // Each poll is a question of its own: an answer that gets lost comes back when its lease ends.
     let nonce = format!("poll-{}", u64::from_be_bytes(random()));
     let mut poll = Poll {
         app,
         member: Arc::clone(member),
-        question: Question { nonce, only: Some(queues) },
+        question: Question { nonce, only: Some(queues), at_hand: Vec::new() },
         warm: Arc::default(),
         until: Instant::now(),
     };

@@ -23,5 +23,10 @@ macro_rules! on_both {
 }
 
 mod api;
-mod runner_api;
+mod fleet;
+mod git;
+mod registration;
+mod reports;
+mod runner;
 mod support;
+mod workers;

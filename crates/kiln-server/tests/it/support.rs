@@ -92,6 +92,7 @@ impl Server {
                 authentication: options.authentication,
                 allow_shared_host: options.allow_shared_host,
                 log_bytes: options.log_bytes,
+                ..Config::in_folder(data.path())
             },
             traffic: Traffic::new(&runs, Policy::Fair),
             runs,
@@ -103,6 +104,7 @@ impl Server {
             bus,
             bearers: Bearers::default(),
             board: Board::default(),
+            probe: kiln_server::http::health::Probe::new(),
             stopping: CancellationToken::new(),
             store,
         });

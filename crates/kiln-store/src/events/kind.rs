@@ -197,7 +197,11 @@ mod word_if_any {
     use serde::de::Error as _;
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
 
-    #[expect(clippy::ref_option, reason = "serde passes references")]
+    #[expect(
+        clippy::ref_option,
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde passes references"
+    )]
     pub(super) fn serialize<S: Serializer>(
         conclusion: &Option<Conclusion>,
         serializer: S,

@@ -8,7 +8,7 @@ use kiln_core::time::Timestamp;
 
 use crate::directory::{names, repositories};
 use crate::words::words;
-use crate::{Page, Row, Scope, StoreError, Tx, Value};
+use crate::{Page, Row, Scope, Sql, StoreError, Tx, Value};
 
 words! {
     /// How far a run has come, as GitHub calls it.
@@ -56,6 +56,17 @@ macro_rules! select {
             $rest
         )
     };
+}
+
+/// Which of these runs there are.
+pub async fn existing(tx: &mut Tx<'_>, runs: &[RunId]) -> Result<Vec<RunId>, StoreError> {
+    let sql = Sql::of(
+        "SELECT id FROM runs WHERE id IN (SELECT value FROM json_each($1))",
+        "SELECT id FROM runs WHERE id = ANY($1)",
+    );
+    let ids: Value = runs.iter().map(|run| run.0).collect();
+    let rows = tx.rows(sql, &[ids]).await?;
+    rows.iter().map(|row| Ok(RunId(row.get(0)?))).collect()
 }
 
 /// The runs of a repository, or all that the scope sees; the newest first.

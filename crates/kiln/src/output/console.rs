@@ -50,8 +50,13 @@ impl Console {
 
     /// Writes text to standard output untouched, for formats that programs read.
     pub(crate) fn print_raw(&mut self, text: &str) -> Result<()> {
+        self.print_bytes(text.as_bytes())
+    }
+
+    /// Writes bytes to standard output, whatever they are.
+    pub(crate) fn print_bytes(&mut self, bytes: &[u8]) -> Result<()> {
         let mut out = io::stdout().lock();
-        let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        let written = out.write_all(bytes).and_then(|()| out.flush());
         self.note(written)
     }
 

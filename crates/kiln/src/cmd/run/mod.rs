@@ -30,12 +30,12 @@ use crate::cli::RunArgs;
 use crate::events::{Decision, Event};
 use crate::find;
 use crate::inputs;
-use crate::output::Console;
+use crate::output::{Console, Manner};
 use crate::read;
 
 use earlier::Batch;
 use given::{given_inputs, pairs};
-use report::{Manner, Screen};
+use report::Screen;
 use state::{run_directory, state_directory};
 
 /// One workflow that is about to run.

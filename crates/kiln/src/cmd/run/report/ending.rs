@@ -10,10 +10,10 @@ use kiln_runner::job::Annotation;
 use kiln_runner::job::annotations::Severity;
 use kiln_runner::local::{JobSummary, Summary};
 
-use super::live::Size;
-use super::text::{BAD, QUIET, column, fit, is_bad, said, shown, style, took, width};
 use super::watch::{FailedStep, Watch, Watched};
+use crate::output::frame::Size;
 use crate::output::one_line;
+use crate::output::text::{BAD, QUIET, column, fit, is_bad, said, shown, style, took, width};
 
 /// The widest name of a job in the table.
 const NAME_COLUMNS: usize = 60;

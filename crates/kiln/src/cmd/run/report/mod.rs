@@ -3,9 +3,7 @@
 mod ending;
 mod json;
 mod live;
-mod manner;
 mod plain;
-mod text;
 mod watch;
 
 use std::collections::HashSet;
@@ -20,11 +18,11 @@ use kiln_core::run::Conclusion;
 use kiln_runner::local::{Progress, Summary};
 
 use crate::Outcome;
-use crate::output::Console;
+use crate::output::text::{QUIET, mark, style};
+use crate::output::{Console, Manner, frame};
 use ending::Ending;
 use live::Live;
 use plain::Plain;
-use text::{QUIET, mark, style};
 use watch::Watch;
 
 /// What stands before the runs of several workflows.
@@ -49,14 +47,6 @@ pub(super) fn verdict(workflow: &str, outcome: Outcome) -> String {
     };
     let (style, sign) = (style(conclusion), mark(conclusion));
     format!("{style}{sign} {}{style:#} {workflow}\n", conclusion.word())
-}
-
-/// How a run is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Manner {
-    Json,
-    Plain,
-    Live,
 }
 
 /// Hears of a run from several threads and shows it.
@@ -134,7 +124,7 @@ impl<'c> Screen<'c> {
                 if let Some(text) = live.clear() {
                     inner.console.paint(&text);
                 }
-                (live.visible(), Some(live::size()))
+                (live.visible(), Some(frame::size()))
             }
         };
         let ending =

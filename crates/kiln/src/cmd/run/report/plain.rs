@@ -7,8 +7,8 @@ use clap::builder::styling::AnsiColor;
 use kiln_core::run::{Conclusion, LegNo};
 use kiln_runner::local::Progress;
 
-use super::text::{QUIET, said, style};
 use super::watch::Watch;
+use crate::output::text::{QUIET, said, style};
 
 const COLORS: [AnsiColor; 6] = [
     AnsiColor::Cyan,

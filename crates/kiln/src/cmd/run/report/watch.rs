@@ -7,8 +7,8 @@ use kiln_runner::job::Annotation;
 use kiln_runner::local::Progress;
 use memchr::{memmem, memrchr_iter};
 
-use super::text::is_bad;
 use crate::output::one_line;
+use crate::output::text::is_bad;
 
 /// How many of the last lines of a failed step are shown.
 const TAIL: usize = 20;

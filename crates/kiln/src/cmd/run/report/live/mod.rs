@@ -1,25 +1,21 @@
 //! The live view: one line for each running job, what has ended scrolls away above.
 
-mod frame;
-mod paint;
 #[cfg(test)]
 mod picture;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
-use std::io;
 use std::time::Duration;
 
 use kiln_core::run::{Conclusion, LegNo};
 use kiln_runner::local::{JobSummary, Progress};
 
 use super::ending;
-use super::text::{BAD, QUIET, is_bad, mark, style, took};
 use super::watch::Watch;
+use crate::output::frame::{Cancel, Running, State, size};
 use crate::output::one_line;
-pub(super) use frame::Size;
-use frame::{Cancel, Running, State};
-use paint::Painted;
+use crate::output::paint::Painted;
+use crate::output::text::{BAD, QUIET, is_bad, mark, style, took};
 
 /// How often the view may change.
 pub(super) const FRAME: Duration = Duration::from_millis(85);
@@ -165,19 +161,10 @@ pub(super) fn message(forced: bool) -> &'static str {
     cancel.message().unwrap_or_default()
 }
 
-/// The size now: people drag windows while they wait.
-pub(super) fn size() -> Size {
-    match rustix::termios::tcgetwinsize(io::stdout()) {
-        Ok(found) if found.ws_col > 0 && found.ws_row > 0 => {
-            Size { columns: found.ws_col.into(), rows: found.ws_row.into() }
-        }
-        _ => Size { columns: 80, rows: 24 },
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::frame::Size;
     use kiln_runner::job::StepEnd;
 
     /// What scrolled away, and the last line, after all of this.

@@ -7,9 +7,10 @@ use std::time::Duration;
 use kiln_core::run::{Conclusion, LegNo};
 use kiln_runner::local::Progress;
 
-use super::super::text::width;
 use super::super::watch::Watch;
-use super::{Live, Size};
+use super::Live;
+use crate::output::frame::Size;
+use crate::output::text::width;
 
 const SIZE: Size = Size { columns: 64, rows: 24 };
 /// Of one character, in pixels.

@@ -1,11 +1,17 @@
-//! How a run is shown, when nobody said so: live on a terminal that can, else as lines.
+//! How a run is shown: as asked for, else live on a terminal that can, else as lines.
 
 use std::io::{self, IsTerminal as _};
 
+use crate::cli::ProgressView;
 use anyhow::{Result, bail};
 
-use super::Manner;
-use crate::cli::ProgressView;
+/// How a run is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    Json,
+    Plain,
+    Live,
+}
 
 /// What is known about where the output goes.
 struct Place {
@@ -18,7 +24,7 @@ struct Place {
 
 impl Manner {
     #[expect(clippy::disallowed_methods, reason = "the environment says what the terminal can do")]
-    pub(in crate::cmd::run) fn choose(json: bool, wish: ProgressView) -> Result<Self> {
+    pub(crate) fn choose(json: bool, wish: ProgressView) -> Result<Self> {
         let value = |name: &str| std::env::var(name).unwrap_or_default();
         let place = Place {
             terminal: io::stdout().is_terminal(),

@@ -7,12 +7,12 @@ use clap::builder::styling::{AnsiColor, Style};
 use kiln_core::run::Conclusion;
 use unicode_width::UnicodeWidthChar as _;
 
-pub(super) const QUIET: Style = Style::new().dimmed();
-pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
-pub(super) const GOOD: Style = AnsiColor::Green.on_default().bold();
-pub(super) const CALM: Style = AnsiColor::Yellow.on_default();
+pub(crate) const QUIET: Style = Style::new().dimmed();
+pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
+pub(crate) const GOOD: Style = AnsiColor::Green.on_default().bold();
+pub(crate) const CALM: Style = AnsiColor::Yellow.on_default();
 
-pub(super) fn style(conclusion: Conclusion) -> Style {
+pub(crate) fn style(conclusion: Conclusion) -> Style {
     match conclusion {
         Conclusion::Success => GOOD,
         Conclusion::Failure | Conclusion::StartupFailure | Conclusion::TimedOut => BAD,
@@ -21,12 +21,12 @@ pub(super) fn style(conclusion: Conclusion) -> Style {
 }
 
 /// Whether people must look at it.
-pub(super) fn is_bad(conclusion: Conclusion) -> bool {
+pub(crate) fn is_bad(conclusion: Conclusion) -> bool {
     conclusion.is_failure() || conclusion == Conclusion::TimedOut
 }
 
 /// One sign for an end, so that colour never stands alone.
-pub(super) fn mark(conclusion: Conclusion) -> char {
+pub(crate) fn mark(conclusion: Conclusion) -> char {
     match conclusion {
         Conclusion::Success => '✓',
         Conclusion::Failure | Conclusion::StartupFailure | Conclusion::TimedOut => '✗',
@@ -35,7 +35,7 @@ pub(super) fn mark(conclusion: Conclusion) -> char {
 }
 
 /// How many columns a text takes at most, whatever the terminal makes of sequences of emoji.
-pub(super) fn width(text: &str) -> usize {
+pub(crate) fn width(text: &str) -> usize {
     text.chars().map(columns).sum()
 }
 
@@ -45,7 +45,7 @@ fn columns(c: char) -> usize {
 }
 
 /// The text in at most so many columns, with a sign where it was cut.
-pub(super) fn fit(text: &str, most: usize) -> Cow<'_, str> {
+pub(crate) fn fit(text: &str, most: usize) -> Cow<'_, str> {
     if width(text) <= most {
         return text.into();
     }
@@ -62,13 +62,13 @@ pub(super) fn fit(text: &str, most: usize) -> Cow<'_, str> {
 }
 
 /// The text in exactly so many columns.
-pub(super) fn column(text: &str, exactly: usize) -> String {
+pub(crate) fn column(text: &str, exactly: usize) -> String {
     let text = fit(text, exactly);
     format!("{text}{}", " ".repeat(exactly.saturating_sub(width(&text))))
 }
 
 /// A line of a log as a terminal may show it: what a step prints must not move the cursor.
-pub(super) fn shown(line: &[u8]) -> String {
+pub(crate) fn shown(line: &[u8]) -> String {
     let line = String::from_utf8_lossy(line);
     let bare = anstream::adapter::strip_str(&line).to_string();
     let last = bare.trim_end().rsplit('\r').next().unwrap_or_default().replace('\t', "    ");
@@ -77,7 +77,7 @@ pub(super) fn shown(line: &[u8]) -> String {
 }
 
 /// A line with the markers of the runner as words.
-pub(super) fn said(line: &str) -> String {
+pub(crate) fn said(line: &str) -> String {
     for (marker, style, word) in [
         ("##[error]", BAD, "error:"),
         ("##[warning]", CALM, "warning:"),
@@ -91,7 +91,7 @@ pub(super) fn said(line: &str) -> String {
 }
 
 /// A time that runs: `00:14`, or with hours.
-pub(super) fn clock(elapsed: Duration) -> String {
+pub(crate) fn clock(elapsed: Duration) -> String {
     let seconds = elapsed.as_secs();
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     if hours > 0 {
@@ -102,7 +102,7 @@ pub(super) fn clock(elapsed: Duration) -> String {
 }
 
 /// A time that is over.
-pub(super) fn took(elapsed: Duration) -> String {
+pub(crate) fn took(elapsed: Duration) -> String {
     let seconds = elapsed.as_secs_f64();
     if seconds < 99.95 { format!("{seconds:.1} s") } else { clock(elapsed) }
 }

@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
-use super::super::text::width;
 use super::frame::Size;
+use super::text::width;
 
 /// Terminals that know these show the text between them at once; the others ignore them.
 const BEGIN: &str = "\x1b[?2026h";
@@ -12,14 +12,14 @@ const END: &str = "\x1b[?2026l";
 
 /// What is on the terminal now.
 #[derive(Debug, Default)]
-pub(super) struct Painted {
+pub(crate) struct Painted {
     lines: Vec<String>,
     columns: usize,
 }
 
 impl Painted {
     /// The text that puts `above` where it scrolls away, and `lines` in the place of the last ones.
-    pub(super) fn replace(
+    pub(crate) fn replace(
         &mut self,
         above: &str,
         lines: Vec<String>,
@@ -42,7 +42,7 @@ impl Painted {
     }
 
     /// Something else wrote to the terminal: what comes next starts on a new line.
-    pub(super) fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         *self = Self::default();
     }
 

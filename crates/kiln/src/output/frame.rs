@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::builder::styling::AnsiColor;
 use kiln_core::run::LegNo;
 
-use super::super::text::{BAD, CALM, QUIET, clock, column, fit, width};
+use super::text::{BAD, CALM, QUIET, clock, column, fit, width};
 
 /// A sign of life that is calm: it moves five times a second.
 const SPINNER: [char; 6] = ['⠋', '⠙', '⠸', '⠴', '⠦', '⠇'];
@@ -15,32 +15,53 @@ const SPARE_ROWS: usize = 4;
 
 /// How large the terminal is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) struct Size {
-    pub(in super::super) columns: usize,
-    pub(in super::super) rows: usize,
+pub(crate) struct Size {
+    pub(crate) columns: usize,
+    pub(crate) rows: usize,
+}
+
+/// The size now: people drag windows while they wait.
+pub(crate) fn size() -> Size {
+    match rustix::termios::tcgetwinsize(std::io::stdout()) {
+        Ok(found) if found.ws_col > 0 && found.ws_row > 0 => {
+            Size { columns: found.ws_col.into(), rows: found.ws_row.into() }
+        }
+        _ => Size { columns: 80, rows: 24 },
+    }
 }
 
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(crate) struct State {
     /// In the order in which they started.
-    pub(super) running: Vec<Running>,
-    pub(super) done: usize,
-    pub(super) failed: usize,
-    pub(super) expected: usize,
-    pub(super) cancel: Cancel,
+    pub(crate) running: Vec<Running>,
+    pub(crate) done: usize,
+    pub(crate) failed: usize,
+    pub(crate) expected: usize,
+    pub(crate) cancel: Cancel,
+    /// Jobs that wait, for whoever knows them.
+    pub(crate) waiting: Vec<Waiting>,
+    /// What people should know above all.
+    pub(crate) note: Option<String>,
+}
+
+/// A job that has not started.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    pub(crate) name: String,
+    pub(crate) reason: String,
 }
 
 #[derive(Debug)]
-pub(super) struct Running {
-    pub(super) leg: LegNo,
-    pub(super) name: String,
-    pub(super) step: String,
+pub(crate) struct Running {
+    pub(crate) leg: LegNo,
+    pub(crate) name: String,
+    pub(crate) step: String,
     /// From the start of the run.
-    pub(super) since: Duration,
+    pub(crate) since: Duration,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Cancel {
+pub(crate) enum Cancel {
     #[default]
     No,
     Asked,
@@ -49,7 +70,7 @@ pub(super) enum Cancel {
 
 impl Cancel {
     /// What people are told, and what they can do.
-    pub(super) fn message(self) -> Option<&'static str> {
+    pub(crate) fn message(self) -> Option<&'static str> {
         match self {
             Self::No => None,
             Self::Asked => Some("cancelling… press Ctrl-C again to end everything at once"),
@@ -60,15 +81,16 @@ impl Cancel {
 
 impl State {
     /// The lines to show at this time: never wider than the terminal, never as high.
-    pub(super) fn lines(&self, now: Duration, size: Size) -> Vec<String> {
+    pub(crate) fn lines(&self, now: Duration, size: Size) -> Vec<String> {
         // The last column stays free: a cursor in it behaves differently from terminal to terminal.
         let columns = size.columns.saturating_sub(1);
-        let message = self.cancel.message().map(|text| {
+        let message = self.cancel.message().or(self.note.as_deref()).map(|text| {
             let text = fit(text, columns);
             format!("{CALM}{text}{CALM:#}")
         });
         let room = size.rows.saturating_sub(SPARE_ROWS + 1 + usize::from(message.is_some()));
         let mut lines = self.jobs(now, columns, room);
+        lines.extend(self.waiting(columns, room.saturating_sub(lines.len())));
         lines.extend(message);
         lines.push(self.total(now, columns));
         lines
@@ -92,6 +114,24 @@ impl State {
         lines
     }
 
+    /// `· name  why it waits`.
+    fn waiting(&self, columns: usize, room: usize) -> Vec<String> {
+        let all = self.waiting.len();
+        let shown = if all > room { room.saturating_sub(1) } else { all };
+        let names = self.waiting[..shown].iter().map(|job| width(&job.name)).max().unwrap_or(0);
+        let names = names.min(columns / 2);
+        let line = |job: &Waiting| {
+            let text = format!("· {}  {}", column(&job.name, names), job.reason);
+            format!("{QUIET}{}{QUIET:#}", fit(text.trim_end(), columns))
+        };
+        let mut lines: Vec<String> = self.waiting[..shown].iter().map(line).collect();
+        if all > shown && room > 0 {
+            let more = format!("  … and {} more that wait", all - shown);
+            lines.push(format!("{QUIET}{}{QUIET:#}", fit(&more, columns)));
+        }
+        lines
+    }
+
     /// `3 of 12 jobs · 2 running · 1 failed · 00:14`.
     fn total(&self, now: Duration, columns: usize) -> String {
         let all = self.expected.max(self.done + self.running.len());
@@ -99,6 +139,9 @@ impl State {
         let mut parts = vec![format!("{} of {all} {noun}", self.done)];
         if !self.running.is_empty() {
             parts.push(format!("{} running", self.running.len()));
+        }
+        if !self.waiting.is_empty() {
+            parts.push(format!("{} waiting", self.waiting.len()));
         }
         if self.failed > 0 {
             parts.push(format!("{} failed", self.failed));
@@ -168,6 +211,29 @@ mod tests {
     }
 
     #[test]
+    fn a_job_that_waits_says_why() {
+        let mut state = state(&["build"]);
+        let waiting =
+            |name: &str, reason: &str| Waiting { name: name.into(), reason: reason.into() };
+        state.waiting = vec![
+            waiting("test", "waits for build"),
+            waiting("deploy", "no runner has the label `gpu`"),
+        ];
+        state.note = Some("the server is away".to_owned());
+        assert_eq!(
+            bare(&state, 40, 24),
+            [
+                "⠸ build  00:15  Run cargo test",
+                "· test    waits for build",
+                "· deploy  no runner has the label `gpu`",
+                "the server is away",
+                "3 of 12 jobs · 1 running · 2 waiting ·…",
+            ]
+        );
+        assert_eq!(bare(&state, 40, 8)[1], "  … and 2 more that wait");
+    }
+
+    #[test]
     fn a_crowd_is_cut_to_the_height_of_the_terminal() {
         let names: Vec<String> = (0..60).map(|number| format!("job {number}")).collect();
         let state = state(&names.iter().map(String::as_str).collect::<Vec<_>>());
@@ -185,6 +251,9 @@ mod tests {
         let names = ["日本語のテスト", "", "e\u{301}\u{301}", "👩‍👩‍👧 ❤\u{fe0f}", &long];
         let mut state = state(&names.repeat(4));
         state.cancel = Cancel::Asked;
+        let waiting = names.repeat(3).into_iter();
+        let waiting = waiting.map(|name| Waiting { name: name.into(), reason: long.clone() });
+        state.waiting = waiting.collect();
         for columns in (0..50).chain([80, 200]) {
             for rows in (0..12).chain([24, 50]) {
                 let lines = bare(&state, columns, rows);

@@ -1,0 +1,107 @@
+//! Repositories for git.
+
+use std::io::Write as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use reqwest::RequestBuilder;
+
+use crate::runner::{LINUX, Reporter, Runner, completion, refused};
+use crate::support::Server;
+
+const JOB: &str = "  build: {runs-on: linux, steps: [{run: 'true'}]}\n";
+const REFS: &str = "/acme/app.git/info/refs?service=git-upload-pack";
+const FETCH: &str = "/acme/app.git/git-upload-pack";
+
+fn with(request: RequestBuilder, token: &str) -> RequestBuilder {
+    request.basic_auth("x-access-token", Some(token))
+}
+
+async fn text(request: RequestBuilder) -> (u16, String, String) {
+    let answer = request.send().await.unwrap();
+    let kind = answer.headers()["content-type"].to_str().unwrap().to_owned();
+    (answer.status().as_u16(), kind, answer.text().await.unwrap())
+}
+
+on_both!(a_job_reads_its_repository_and_no_other);
+
+async fn a_job_reads_its_repository_and_no_other(server: Server) {
+    let place = server.repository("acme", "app").await;
+    server.repository("acme", "other").await;
+    server.repository("rival", "app").await;
+    for name in ["acme/app", "acme/other", "rival/app"] {
+        server.sources.commit(&format!("/in/memory/{name}"), "main", &[("a", "b")]);
+    }
+    let (_, key) = server.pool(Some(place.org), "builders").await;
+    server.run(&place, JOB).await;
+    let runner = Runner::new(&server, &key, "one", LINUX).await;
+    let job = runner.claim("a", 0).await.unwrap();
+    let token = job.token.as_str();
+    let get = |path: &str| server.client.get(server.url(path));
+    let post = |path: &str| server.client.post(server.url(path));
+
+    let (status, kind, body) = text(with(get(REFS), token)).await;
+    assert_eq!((status, kind.as_str()), (200, "application/x-git-upload-pack-advertisement"));
+    assert_eq!(body, "001e# service=git-upload-pack\n0000/in/memory/acme/app none refs");
+    let second = with(get(REFS), token).header("git-protocol", "version=2");
+    assert_eq!(text(second).await.2, "/in/memory/acme/app version=2 refs");
+    let (status, kind, body) = text(with(post(FETCH), token).body("want abc")).await;
+    assert_eq!((status, kind.as_str()), (200, "application/x-git-upload-pack-result"));
+    assert_eq!(body, "/in/memory/acme/app none want abc");
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    packed.write_all(b"want packed").unwrap();
+    let packed = packed.finish().unwrap();
+    let asked = with(post(FETCH), token).header("content-encoding", "gzip");
+    assert_eq!(text(asked.body(packed)).await.2, "/in/memory/acme/app none want packed");
+
+    for path in ["/acme/other", "/rival/app", "/nobody/nothing"] {
+        refused(with(get(&format!("{path}.git/info/refs?service=git-upload-pack")), token), 404)
+            .await;
+        refused(with(post(&format!("{path}.git/git-upload-pack")), token), 404).await;
+    }
+    refused(with(get("/acme/app/info/refs?service=git-upload-pack"), token), 404).await;
+    refused(with(get("/acme/app.git/info/refs?service=git-receive-pack"), token), 403).await;
+    refused(with(get("/acme/app.git/info/refs"), token), 403).await;
+    refuse_strangers(&server, token).await;
+    let reporter = Reporter::new(&server, &job);
+    assert_eq!(reporter.completing(&completion("success")).send().await.unwrap().status(), 200);
+    // The token has died with the job.
+    refused(with(get(REFS), token), 401).await;
+    refused(with(post(FETCH), token), 401).await;
+}
+
+async fn refuse_strangers(server: &Server, token: &str) {
+    let odd = BASE64.encode("no colon");
+    for header in
+        ["", "Basic", "Basic !", &format!("Basic {odd}"), "Bearer kjt_made-up", "Digest x"]
+    {
+        let request = server.client.get(server.url(REFS)).header("authorization", header);
+        let answer = request.send().await.unwrap();
+        assert_eq!(answer.status(), 401, "{header}");
+        let challenge = answer.headers()["www-authenticate"].to_str().unwrap();
+        assert!(challenge.starts_with("Basic realm="), "{challenge}");
+    }
+    let post = || with(server.client.post(server.url(FETCH)), token);
+    refused(post().header("content-encoding", "gzip").body("no gzip"), 400).await;
+    refused(post().header("content-encoding", "br").body("x"), 400).await;
+    let mut bomb = GzEncoder::new(Vec::new(), Compression::best());
+    for _ in 0..33 {
+        bomb.write_all(&vec![0; 1 << 20]).unwrap();
+    }
+    let bomb = bomb.finish().unwrap();
+    refused(post().header("content-encoding", "gzip").body(bomb), 413).await;
+}
+
+on_both!(a_repository_that_cannot_be_read_is_an_answer);
+
+async fn a_repository_that_cannot_be_read_is_an_answer(server: Server) {
+    let place = server.repository("acme", "app").await;
+    let (_, key) = server.pool(Some(place.org), "builders").await;
+    server.run(&place, JOB).await;
+    let runner = Runner::new(&server, &key, "one", LINUX).await;
+    let job = runner.claim("a", 0).await.unwrap();
+    let request = server.client.post(server.url(FETCH)).body("want");
+    refused(with(request, &job.token), 503).await;
+}

@@ -1,0 +1,166 @@
+//! What can be typed about runners, the queue and pauses.
+
+use clap::{Args, Subcommand};
+
+use super::ServerArgs;
+use crate::output::time::span;
+
+/// List runners, or let them in and out
+///
+/// Without a command it lists them: what they do, when they were last seen, and why they take no
+/// jobs.
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_long_help = "\
+Examples:
+  kiln runners
+  kiln runners key --uses 5 --expires 2h     lets five runners in
+  kiln runners drain builder-3               ends its jobs, takes no more
+  kiln runners remove builder-3              forgets it
+  kiln runners revoke builder-3              locks it out at once
+
+Exit codes:
+  0  it is done
+  2  wrong usage, or the server could not be asked or refused it"
+)]
+pub(crate) struct RunnersArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<RunnersCommand>,
+
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RunnersCommand {
+    /// Make a registration key, and show the command that starts a runner with it
+    Key {
+        /// The pool of its runners; made if it does not exist [default: default]
+        #[arg(long, value_name = "POOL")]
+        pool: Option<String>,
+
+        /// The organization of its runners [default: shared by all]
+        #[arg(long, value_name = "OWNER")]
+        owner: Option<String>,
+
+        /// How many runners it lets in; 0 for any number [default: 1]
+        #[arg(long, value_name = "N")]
+        uses: Option<u32>,
+
+        /// When it expires, such as 30m, 12h or 7d [default: 1h]
+        #[arg(long, value_name = "TIME", value_parser = span)]
+        expires: Option<u64>,
+
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Let a runner end its jobs and take no more
+    Drain(RunnerArgs),
+    /// Forget a runner; what it still runs goes to others
+    Remove(RunnerArgs),
+    /// Lock a runner out: its credential is worth nothing any more
+    Revoke(RunnerArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunnerArgs {
+    /// The runner: its name, slug or number
+    #[arg(value_name = "RUNNER")]
+    pub(crate) runner: String,
+
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+}
+
+/// Show the jobs that wait for a runner, and why
+///
+/// For each its position, since when it waits, the reason in words, when it is likely to start, and
+/// who could take it.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  kiln queue
+  kiln queue --repo me/app
+  kiln queue --queues        how many wait for which kind of runner
+
+Exit codes:
+  0  the queue was shown, even if it is empty
+  2  wrong usage, or the server could not be asked")]
+pub(crate) struct QueueArgs {
+    /// Only jobs of this repository
+    #[arg(long, value_name = "OWNER/NAME", conflicts_with = "queues")]
+    pub(crate) repo: Option<String>,
+
+    /// Show the queues instead: sets of requirements, and how much waits for them
+    #[arg(long)]
+    pub(crate) queues: bool,
+
+    /// How many at most
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) limit: u32,
+
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+}
+
+/// Hand out no more jobs: of the server, a repository or a queue
+///
+/// What runs goes on; what is triggered waits, and says why. `kiln resume` ends a pause.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  kiln pause --reason 'moving the database'
+  kiln pause --repo me/app --reason 'the tests eat the disk'
+  kiln pause --queue q-7 --reason 'new GPUs come today'
+  kiln pause --list
+
+Exit codes:
+  0  it is done
+  2  wrong usage, or the server could not be asked or refused it")]
+pub(crate) struct PauseArgs {
+    #[command(flatten)]
+    pub(crate) scope: PauseScope,
+
+    /// Why; shown to everybody who waits
+    #[arg(long, value_name = "TEXT", required_unless_present = "list")]
+    pub(crate) reason: Option<String>,
+
+    /// Show what is paused
+    #[arg(long, conflicts_with_all = ["reason", "repo", "queue"])]
+    pub(crate) list: bool,
+
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+}
+
+/// What is paused.
+#[derive(Debug, Args)]
+pub(crate) struct PauseScope {
+    /// Only jobs of this repository
+    #[arg(long, value_name = "OWNER/NAME", conflicts_with = "queue")]
+    pub(crate) repo: Option<String>,
+
+    /// Only this queue: its slug or number (`kiln queue --queues`)
+    #[arg(long, value_name = "QUEUE")]
+    pub(crate) queue: Option<String>,
+}
+
+/// End a pause: of the server, a repository or a queue
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  kiln resume
+  kiln resume --repo me/app
+  kiln resume --queue q-7
+
+Exit codes:
+  0  it is done
+  2  wrong usage, or the server could not be asked or refused it")]
+pub(crate) struct ResumeArgs {
+    #[command(flatten)]
+    pub(crate) scope: PauseScope,
+
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+}

@@ -1,0 +1,189 @@
+//! A log on its way to people or programs.
+
+use std::fmt::Write as _;
+use std::ops::ControlFlow;
+
+use anyhow::Result;
+use kiln_core::time::Timestamp;
+use kiln_proto::api::Job;
+use kiln_proto::log::Line;
+use serde_json::json;
+
+use crate::client::log::Sink;
+use crate::output::text::{QUIET, said};
+use crate::output::{Console, one_line, time};
+
+/// How lines are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    People { timestamps: bool },
+    Raw,
+    Json,
+}
+
+/// Prints the lines that are wanted.
+#[derive(Debug)]
+pub(super) struct Printer<'p> {
+    pub(super) console: &'p mut Console,
+    form: Form,
+    job: &'p Job,
+    /// Only of these steps, as the log counts them; of all when it is empty.
+    only: Vec<u32>,
+    step: Option<u32>,
+    text: Vec<u8>,
+    pub(super) printed: u64,
+}
+
+impl<'p> Printer<'p> {
+    pub(super) fn new(console: &'p mut Console, form: Form, job: &'p Job, only: Vec<u32>) -> Self {
+        Self { console, form, job, only, step: None, text: Vec::new(), printed: 0 }
+    }
+
+    pub(super) fn wants(&self, line: &Line<'_>) -> bool {
+        self.only.is_empty() || self.only.contains(&line.step)
+    }
+
+    /// The name of a step, if it is known.
+    fn name(&self, step: u32) -> Option<&str> {
+        let found = self.job.steps.iter().find(|known| known.number == step + 1)?;
+        Some(&found.name)
+    }
+
+    fn add(&mut self, line: &Line<'_>) {
+        self.printed += 1;
+        match self.form {
+            Form::Raw => {
+                self.text.extend_from_slice(line.text);
+                self.text.push(b'\n');
+            }
+            Form::Json => {
+                let text = String::from_utf8_lossy(line.text);
+                let at = time::written(Timestamp(line.at));
+                let object = json!({
+                    "job": self.job.id, "name": self.job.name, "step": line.step + 1,
+                    "step_name": self.name(line.step), "at": at, "text": text,
+                });
+                self.text.extend_from_slice(format!("{object}\n").as_bytes());
+            }
+            Form::People { timestamps } => self.for_people(line, timestamps),
+        }
+    }
+
+    fn for_people(&mut self, line: &Line<'_>, timestamps: bool) {
+        let mut text = String::new();
+        if self.step != Some(line.step) {
+            self.step = Some(line.step);
+            if let Some(name) = self.name(line.step) {
+                let _ = writeln!(text, "{QUIET}▸ {}{QUIET:#}", one_line(name));
+            }
+        }
+        if !line.text.starts_with(b"##[endgroup]") {
+            if timestamps {
+                let _ = write!(text, "{QUIET}{}{QUIET:#} ", time::written(Timestamp(line.at)));
+            }
+            let shown = calm(&String::from_utf8_lossy(line.text));
+            let shown = shown.strip_prefix("##[group]").unwrap_or(&shown);
+            let _ = writeln!(text, "{}", said(shown));
+        }
+        self.text.extend_from_slice(text.as_bytes());
+    }
+}
+
+impl Sink for Printer<'_> {
+    fn line(&mut self, line: &Line<'_>) {
+        if self.wants(line) {
+            self.add(line);
+        }
+    }
+
+    fn flush(&mut self) -> Result<ControlFlow<()>> {
+        let text = std::mem::take(&mut self.text);
+        if !text.is_empty() {
+            match self.form {
+                Form::People { .. } => self.console.print(&String::from_utf8_lossy(&text))?,
+                Form::Raw | Form::Json => self.console.print_bytes(&text)?,
+            }
+        }
+        Ok(if self.console.is_closed() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        })
+    }
+}
+
+/// A line as a terminal may show it: with its colours, without anything that moves the cursor, and of a
+/// progress bar only its end.
+fn calm(line: &str) -> String {
+    let line = line.trim_end();
+    let last = line.rsplit('\r').next().unwrap_or(line);
+    if !last.chars().any(char::is_control) {
+        return last.to_owned();
+    }
+    let mut text = String::with_capacity(last.len());
+    let mut styled = false;
+    let mut rest = last;
+    while let Some(c) = rest.chars().next() {
+        rest = &rest[c.len_utf8()..];
+        match c {
+            '\x1b' => {
+                let (style, after) = escape(rest);
+                if let Some(style) = style {
+                    styled = true;
+                    let _ = write!(text, "\x1b[{style}");
+                }
+                rest = after;
+            }
+            '\t' => text.push_str("    "),
+            c if c.is_control() => {}
+            c => text.push(c),
+        }
+    }
+    if styled {
+        // A colour that a step left on must not reach the next line.
+        text.push_str("\x1b[0m");
+    }
+    text
+}
+
+/// What follows an escape: a style to keep, if it is one, and what comes behind it.
+fn escape(rest: &str) -> (Option<&str>, &str) {
+    if let Some(sequence) = rest.strip_prefix('[') {
+        let end = sequence.find(|c: char| ('@'..='~').contains(&c));
+        let Some(end) = end else { return (None, "") };
+        let (found, after) = sequence.split_at(end + 1);
+        let numbers = &found[..end];
+        let plain = numbers.chars().all(|c| c.is_ascii_digit() || matches!(c, ';' | ':'));
+        return ((found.ends_with('m') && plain).then_some(found), after);
+    }
+    if let Some(title) = rest.strip_prefix(']') {
+        let bell = title.find('\x07').map(|at| at + 1);
+        let string_end = title.find("\x1b\\").map(|at| at + 2);
+        let end = bell.into_iter().chain(string_end).min().unwrap_or(title.len());
+        return (None, &title[end..]);
+    }
+    let skipped = rest.chars().next().map_or(0, char::len_utf8);
+    (None, &rest[skipped..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_stay_and_nothing_moves_the_cursor() {
+        for (line, expect) in [
+            ("plain", "plain"),
+            ("\x1b[1;31mred\x1b[0m", "\x1b[1;31mred\x1b[0m\x1b[0m"),
+            ("\x1b[2J\x1b[10;5Hhello", "hello"),
+            ("\x1b]0;title\x07a\x1b]8;;x\x1b\\b", "ab"),
+            ("10%\r20%\r100%\r", "100%"),
+            ("a\tb\x08c", "a    bc"),
+            ("cut \x1b[31", "cut "),
+            ("\x1b", ""),
+            ("é\x1bé日\u{9b}x", "é日x"),
+        ] {
+            assert_eq!(calm(line), expect, "{line:?}");
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! `kiln rerun`: a new attempt of a run.
+
+use anyhow::Result;
+use kiln_proto::api::{Rerun, Rerunning};
+
+use super::watch::{self, Watching};
+use super::{named_run, print_json};
+use crate::Outcome;
+use crate::cli::{ProgressView, RerunArgs};
+use crate::output::{Console, Manner};
+
+pub(super) async fn run(args: &RerunArgs, console: &mut Console) -> Result<Outcome> {
+    let (client, run) = named_run(&args.run, &args.server)?;
+    let id = run.to_string();
+    let wish = Rerun { failed: args.failed, job: args.job.clone() };
+    let started: Rerunning = client.post(&["runs", &id, "rerun"]).body(&wish).json().await?;
+    if args.server.json {
+        print_json(console, &started)?;
+    } else {
+        let Rerunning { slug, attempt, .. } = &started;
+        let more =
+            if args.watch { String::new() } else { format!("; `kiln watch {slug}` shows it") };
+        console.print(&format!("{slug} runs again: attempt {attempt}{more}\n"))?;
+    }
+    if !args.watch {
+        return Ok(Outcome::Clean);
+    }
+    let manner = Manner::choose(args.server.json, ProgressView::Auto)?;
+    let watching = Watching { manner, least_attempt: started.attempt, ..Watching::default() };
+    watch::until_the_end(&client, run, &watching, console).await
+}

@@ -1,0 +1,200 @@
+//! Times as people read them: how long ago, how long it took, and when.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use kiln_core::time::Timestamp;
+
+/// What a table shows where there is nothing to show.
+pub(crate) const NOTHING: &str = "-";
+
+#[expect(clippy::disallowed_methods, reason = "people want to know how long ago something was")]
+pub(crate) fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Reads RFC 3339, with or without parts of a second.
+pub(crate) fn parse(text: &str) -> Option<Timestamp> {
+    let number = |range: std::ops::Range<usize>| -> Option<i64> {
+        let digits = text.get(range)?;
+        digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
+    };
+    let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
+    let (hour, minute, second) = (number(11..13)?, number(14..16)?, number(17..19)?);
+    let (millis, zone) = match text.get(19..)?.strip_prefix('.') {
+        Some(rest) => {
+            let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+            let digits: String = rest[..end].chars().chain("000".chars()).take(3).collect();
+            (digits.parse::<i64>().ok()?, &rest[end..])
+        }
+        None => (0, text.get(19..)?),
+    };
+    let seconds = days(year, month, day)? * 86_400 + hour * 3600 + minute * 60 + second;
+    let utc = seconds - offset(zone)?;
+    u64::try_from(utc * 1000 + millis).ok().map(Timestamp)
+}
+
+/// Seconds that a zone is ahead: `Z`, `+01:00`.
+fn offset(zone: &str) -> Option<i64> {
+    if matches!(zone, "Z" | "z") {
+        return Some(0);
+    }
+    let (sign, rest) = match zone.split_at_checked(1)? {
+        ("+", rest) => (1, rest),
+        ("-", rest) => (-1, rest),
+        _ => return None,
+    };
+    let (hours, minutes) = rest.split_once(':')?;
+    Some(sign * (hours.parse::<i64>().ok()? * 3600 + minutes.parse::<i64>().ok()? * 60))
+}
+
+/// Days since 1970 of a date in the Gregorian calendar, with years that begin in March.
+fn days(year: i64, month: i64, day: i64) -> Option<i64> {
+    if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return None;
+    }
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let of_year = (153 * month + 2) / 5 + day - 1;
+    let leap = year / 4 - year / 100 + year / 400;
+    Some(year * 365 + leap + of_year - 719_468)
+}
+
+/// A time as RFC 3339 in UTC, with milliseconds.
+pub(crate) fn written(at: Timestamp) -> String {
+    let (seconds, millis) = (at.0 / 1000, at.0 % 1000);
+    let (clock, days) = (seconds % 86_400, seconds / 86_400 + 719_468);
+    let era = days / 146_097;
+    let of_era = days % 146_097;
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute, second) = (clock / 3600, clock / 60 % 60, clock % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+}
+
+/// How long ago, in one unit: `3m`.
+pub(crate) fn age(elapsed: Duration) -> String {
+    match elapsed.as_secs() {
+        seconds @ 0..60 => format!("{seconds}s"),
+        seconds @ 60..3_600 => format!("{}m", seconds / 60),
+        seconds @ 3_600..172_800 => format!("{}h", seconds / 3_600),
+        seconds => format!("{}d", seconds / 86_400),
+    }
+}
+
+/// How long, in two units: `1m 12s`.
+pub(crate) fn lasted(elapsed: Duration) -> String {
+    let seconds = elapsed.as_secs();
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m {}s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{}h {}m", seconds / 3_600, seconds / 60 % 60),
+        _ => format!("{}d {}h", seconds / 86_400, seconds / 3_600 % 24),
+    }
+}
+
+/// How long ago a time of the server was.
+pub(crate) fn ago(text: &str, now: Timestamp) -> String {
+    parse(text).map_or_else(|| NOTHING.to_owned(), |at| age(now.since(at)))
+}
+
+/// How long it is until a time of the server.
+pub(crate) fn until(text: &str, now: Timestamp) -> String {
+    match parse(text) {
+        Some(at) if at > now => format!("in {}", age(at.since(now))),
+        Some(_) => "over".to_owned(),
+        None => NOTHING.to_owned(),
+    }
+}
+
+/// How long something took that began and perhaps ended at times of the server.
+pub(crate) fn between(start: Option<&str>, end: Option<&str>, now: Timestamp) -> Option<Duration> {
+    let start = start.and_then(parse)?;
+    let end = match end {
+        Some(end) => parse(end)?,
+        None => now,
+    };
+    Some(end.since(start))
+}
+
+/// A span as people type it: `90s`, `15m`, `12h`, `30d`; plain seconds as well.
+pub(crate) fn span(text: &str) -> Result<u64, String> {
+    let wrong = || "expected a time such as 30m, 12h or 90d".to_owned();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..digits].parse().map_err(|_| wrong())?;
+    let unit = match &text[digits..] {
+        "" | "s" => 1,
+        "m" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
+        "w" => 604_800,
+        _ => return Err(wrong()),
+    };
+    number.checked_mul(unit).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_the_server_are_read_and_written() {
+        for (text, millis) in [
+            ("1970-01-01T00:00:00Z", 0),
+            ("2026-11-16T05:31:15.250Z", 1_794_807_075_250),
+            ("2024-02-29T23:59:59.9Z", 1_709_251_199_900),
+            ("2026-11-16T06:31:15.250123+01:00", 1_794_807_075_250),
+        ] {
+            assert_eq!(parse(text), Some(Timestamp(millis)), "{text}");
+        }
+        for text in
+            ["1970-01-01T00:00:00.000Z", "2026-11-16T05:31:15.250Z", "2024-02-29T23:59:59.900Z"]
+        {
+            assert_eq!(written(parse(text).unwrap()), text);
+        }
+        for text in
+            ["", "yesterday", "2026-13-01T00:00:00Z", "2026-11-16T05:31:15", "2026-11-16T05:31:15é"]
+        {
+            assert_eq!(parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn ages_have_one_unit_and_durations_two() {
+        for (seconds, old, long) in [
+            (0, "0s", "0s"),
+            (59, "59s", "59s"),
+            (72, "1m", "1m 12s"),
+            (3_600, "1h", "1h 0m"),
+            (90_000, "25h", "1d 1h"),
+            (200_000, "2d", "2d 7h"),
+        ] {
+            assert_eq!(age(Duration::from_secs(seconds)), old);
+            assert_eq!(lasted(Duration::from_secs(seconds)), long);
+        }
+        let now = parse("2026-11-16T05:31:15Z").unwrap();
+        assert_eq!(ago("2026-11-16T05:28:15Z", now), "3m");
+        assert_eq!(ago("2026-11-16T05:28:15", now), NOTHING);
+        assert_eq!(until("2026-11-17T05:28:15Z", now), "in 23h");
+        assert_eq!(until("2026-11-15T05:28:15Z", now), "over");
+    }
+
+    #[test]
+    fn spans_are_typed_with_a_unit() {
+        for (text, expect) in [
+            ("90", Some(90)),
+            ("90s", Some(90)),
+            ("2h", Some(7200)),
+            ("30d", Some(2_592_000)),
+            ("0", Some(0)),
+        ] {
+            assert_eq!(span(text).ok(), expect, "{text}");
+        }
+        for wrong in ["", "h", "1y", "-1", "1.5h", "99999999999999999w"] {
+            assert!(span(wrong).is_err(), "{wrong}");
+        }
+    }
+}
