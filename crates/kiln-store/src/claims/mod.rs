@@ -8,8 +8,8 @@
 mod holding;
 mod lanes;
 mod lease;
-mod pace;
 mod machines;
+mod pace;
 mod shares;
 mod take;
 mod tidy;

@@ -42,9 +42,7 @@ pub use create::{Created, NewRun, REBUILD};
 pub use facts::Evaluators;
 pub use failed::NewFailedRun;
 pub(crate) use job::{JobRow, job_rows, write_jobs};
-pub use list::{
-    COUNTED, RunFilter, RunStatus, RunSummary, existing, get, list, search, total,
-};
+pub use list::{COUNTED, RunFilter, RunStatus, RunSummary, existing, get, list, search, total};
 pub use picture::Picture;
 pub(crate) use record::{Order, What};
 pub(crate) use release::{Used, charge};
