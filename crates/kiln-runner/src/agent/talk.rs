@@ -157,7 +157,7 @@ async fn until(mood: &mut watch::Receiver<Mood>, is_so: impl FnMut(&Mood) -> boo
 fn says_more(told: &Mood, now: &Mood) -> bool {
     let is_new = now.jobs.iter().any(|job| !told.jobs.contains(job));
     is_new
-        || now.jobs.is_empty()
+        || (now.jobs.is_empty() && !told.jobs.is_empty())
         || now.draining != told.draining
         || now.trouble.is_some() != told.trouble.is_some()
 }
@@ -182,6 +182,7 @@ mod tests {
         check(&[1, 2], &[2], false);
         check(&[1, 2], &[2, 3], true);
         check(&[1], &[], true);
+        check(&[], &[], false);
         let draining = Mood { draining: true, ..mood(&[1]) };
         assert!(says_more(&mood(&[1]), &draining));
     }
