@@ -65,7 +65,7 @@ impl Case {
         let inherited = inheritable(std::env::vars_os(), &[]);
         let mut options = Options::detect(&self.server.address(), self.data().into(), inherited);
         options.key = Some(server::KEY.to_owned());
-        options.name = "tester".to_owned();
+        "tester".clone_into(&mut options.name);
         options.minima.memory_mb = 0;
         options.minima.disk_mb = 0;
         options.capabilities.max_parallel = 2;

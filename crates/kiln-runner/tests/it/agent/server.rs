@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::body::Bytes;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::{post, put};
 use axum::{Json, Router};
 use kiln_proto::headers::ACCESS_TOKEN;
@@ -57,7 +57,7 @@ impl Told {
             is_head &= *line != "##[endgroup]";
             !was_head
         });
-        printed.map(|line| format!("{line}\n")).collect()
+        printed.flat_map(|line| [line, "\n"]).collect()
     }
 
     /// The text of its log.

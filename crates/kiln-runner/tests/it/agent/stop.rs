@@ -122,3 +122,37 @@ fn a_machine_that_is_short_of_disk_takes_no_jobs_and_says_why() {
     assert_eq!(case.server.world().queue.len(), 1);
     runner.drained();
 }
+
+/// S12
+#[test]
+fn a_job_that_cannot_be_written_about_is_given_back_before_it_begins() {
+    let case = Case::new();
+    let runner = case.start();
+    wait("it asks", || case.server.world().calls.contains_key("claim"));
+    fs::remove_dir(case.data().join("jobs")).unwrap();
+    fs::write(case.data().join("jobs"), "no folder").unwrap();
+    case.server.queue(job(1, "      - run: echo a\n"));
+    wait("it is given back", || case.server.told(1).returned.is_some());
+    assert!(case.server.told(1).returned.unwrap().contains("data directory"));
+    assert!(case.server.told(1).complete.is_none());
+    assert_eq!(runner.drained().given_back, 1);
+}
+
+/// A server that is away for good does not hold up a runner in a hurry; the next start delivers.
+#[test]
+fn what_cannot_be_delivered_in_a_hurry_is_delivered_by_the_next_start() {
+    let case = Case::new();
+    let runner = case.start();
+    case.server.queue(job(1, "      - run: 'echo begun; sleep 600'\n"));
+    wait("it has begun", || case.server.told(1).text().contains("begun"));
+    case.server.go_away();
+    runner.stop(Stop::Kill);
+    let ended = runner.ended().unwrap();
+    assert!(!ended.unregistered);
+    assert!(case.data().join("jobs/1.1/complete.json").exists());
+    case.server.come_back();
+    let runner = case.start();
+    wait("it is complete", || case.server.told(1).complete.is_some());
+    assert_eq!(case.server.told(1).complete.unwrap().conclusion, "cancelled");
+    runner.drained();
+}
