@@ -61,6 +61,8 @@ ids! {
     LaneId 'e';
     EnvironmentId 'v';
     RegistrationKeyId 'k';
+    /// What a program proves with on whose behalf it speaks.
+    TokenId 'y';
     ScheduleId 's';
     /// What a forge sent.
     DeliveryId 'd';

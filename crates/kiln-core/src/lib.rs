@@ -3,6 +3,7 @@
 //! Nothing here waits, reads a clock, draws a random number or touches a file. Programs above this
 //! crate bring those in as arguments.
 
+pub mod access;
 pub mod cron;
 pub mod graph;
 pub mod id;

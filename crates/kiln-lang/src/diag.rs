@@ -1,6 +1,8 @@
 //! Diagnostics: what is wrong, where, what was expected, and how to mend it.
 
-use crate::source::Span;
+use std::fmt::Write as _;
+
+use crate::source::{SourceMap, Span};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
@@ -86,4 +88,33 @@ pub fn tidy(diagnostics: &mut Vec<Diagnostic>) {
     diagnostics.dedup_by(|later, earlier| {
         later.code == earlier.code && later.span == earlier.span && later.message == earlier.message
     });
+}
+
+/// The errors among these as plain text, each with its place and the line that it is about; at most
+/// `most` of them.
+pub fn errors_as_text(sources: &SourceMap, diagnostics: &[Diagnostic], most: usize) -> String {
+    let errors = diagnostics.iter().filter(|found| found.severity == Severity::Error);
+    let mut text = String::new();
+    for found in errors.clone().take(most) {
+        let (start, file) = (sources.start(found.span), sources.file(found.span.file));
+        let (line, column) = (start.line, start.column);
+        // A string takes everything.
+        let _ =
+            writeln!(text, "{}:{line}:{column}: {} ({})", file.name(), found.message, found.code);
+        let written: String = file.line(line).chars().take(200).collect();
+        if !written.trim().is_empty() {
+            let _ =
+                writeln!(text, "  {written}\n  {}^", " ".repeat(column.saturating_sub(1).min(200)));
+        }
+        if let Some(help) = &found.help {
+            let _ = writeln!(text, "  help: {help}");
+        }
+    }
+    match errors.count().saturating_sub(most) {
+        0 => {}
+        further => {
+            let _ = writeln!(text, "and {further} more");
+        }
+    }
+    text
 }

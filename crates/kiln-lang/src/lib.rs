@@ -4,10 +4,12 @@
 
 pub mod compile;
 pub mod diag;
+pub mod dispatch;
 pub mod engine;
 pub mod expr;
 pub mod filter;
 pub mod foresee;
+pub mod github;
 pub mod hash_files;
 pub mod lint;
 pub mod schema;

@@ -14,3 +14,5 @@ pub const WORKER_TOKEN: &str = "x-worker-token";
 pub const API_KEY: &str = "x-api-key";
 /// Makes a repeated trigger the same one.
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// The run that a dispatch in GitHub's shape made, which answers with no body.
+pub const RUN_ID: &str = "kiln-run-id";

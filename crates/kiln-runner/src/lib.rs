@@ -1,6 +1,7 @@
 //! Runs jobs: processes and their whole trees, steps, actions, and `kiln run`.
 
 pub mod action;
+pub mod agent;
 pub mod backend;
 pub mod files;
 pub mod git;

@@ -6,9 +6,11 @@ use kiln_store::runs::Runs;
 use kiln_store::{Store, Traffic};
 use tokio_util::sync::CancellationToken;
 
+use crate::auth::Bearers;
 use crate::bus::Bus;
 use crate::config::Config;
 use crate::fleet::Fleet;
+use crate::http::health::Probe;
 use crate::logs::Logs;
 use crate::seal::Vault;
 use crate::sources::Workflows;
@@ -30,9 +32,13 @@ pub struct App {
     /// Repositories, and what their workflows say at a commit.
     pub workflows: Workflows,
     pub fleet: Fleet,
+    /// API tokens that were shown lately.
+    pub bearers: Bearers,
     pub bus: Bus,
     /// What the duties of this server did last.
     pub board: Board,
+    /// Whether it can work, as it was found a moment ago.
+    pub probe: Probe,
     /// Cancelled when the server is to stop: who waits for something answers now.
     pub stopping: CancellationToken,
 }

@@ -1,8 +1,7 @@
-//! Repositories as the server sees them, and what their workflows say at a commit.
+//! Repositories as the server sees them: what it asks git.
 
 use std::fmt::Debug;
 use std::io;
-use std::sync::Arc;
 
 /// Asks git about repositories. The program that holds the server brings it, because the server starts
 /// no processes. Calls block, and are bounded in time.
@@ -94,18 +93,6 @@ pub enum SourceError {
     Broken(String),
 }
 
-/// Repositories, and what their workflows say at a commit: compiled once, then remembered.
-#[derive(Debug, Clone)]
-pub struct Workflows {
-    sources: Arc<dyn Sources>,
-}
+mod workflows;
 
-impl Workflows {
-    pub fn new(sources: Arc<dyn Sources>) -> Self {
-        Self { sources }
-    }
-
-    pub fn sources(&self) -> &Arc<dyn Sources> {
-        &self.sources
-    }
-}
+pub use workflows::{Snapshot, Workflow, Workflows};

@@ -2,8 +2,8 @@
 
 use kiln_core::id::{
     ArtifactId, BlobId, CacheId, DeliveryId, EnvironmentId, JobId, LaneId, ManifestId, ObjectId,
-    OrgId, PoolId, QueueId, RegistrationKeyId, RepoId, RunId, RunnerId, ScheduleId, TeamId, UserId,
-    WorkflowId,
+    OrgId, PoolId, QueueId, RegistrationKeyId, RepoId, RunId, RunnerId, ScheduleId, TeamId,
+    TokenId, UserId, WorkflowId,
 };
 use kiln_core::time::Timestamp;
 
@@ -31,8 +31,8 @@ macro_rules! columns {
 
 columns! {
     ArtifactId, BlobId, CacheId, DeliveryId, EnvironmentId, JobId, LaneId, ManifestId, ObjectId,
-    OrgId, PoolId, QueueId, RegistrationKeyId, RepoId, RunId, RunnerId, ScheduleId, TeamId, UserId,
-    WorkflowId,
+    OrgId, PoolId, QueueId, RegistrationKeyId, RepoId, RunId, RunnerId, ScheduleId, TeamId, TokenId,
+    UserId, WorkflowId,
 }
 
 impl From<Timestamp> for Value {

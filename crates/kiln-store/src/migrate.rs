@@ -29,6 +29,11 @@ const STEPS: &[Step] = &[
         name: "bytes and what refers to them",
         text: include_str!("../migrations/0002_content.sql"),
     },
+    Step {
+        version: 3,
+        name: "what a server needs beside the runs",
+        text: include_str!("../migrations/0003_control_plane.sql"),
+    },
 ];
 
 /// What each word in braces stands for.

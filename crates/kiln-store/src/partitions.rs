@@ -36,15 +36,18 @@ pub(crate) async fn ensure_quietly(store: &Store) -> Result<(), StoreError> {
         let parts = next(tx).await?;
         missing(tx, &parts).await
     };
-    for piece in store.read(lacking).await? {
+    for (table, part) in store.read(lacking).await? {
+        // An owned name: with a borrowed one, the compiler does not see that duties may do this.
+        let table = table.to_owned();
         let work = async move |tx: &mut Tx<'_>| {
             tx.script(SHORT_WAIT).await?;
             tx.lock(Lock::Schema).await?;
             // Another server may have made it by now.
-            if missing(tx, &[piece.1]).await?.contains(&piece) {
-                attach(tx, piece).await?;
+            let lacking = missing(tx, &[part]).await?;
+            match lacking.into_iter().find(|(name, _)| *name == table) {
+                Some(piece) => attach(tx, piece).await,
+                None => Ok(()),
             }
-            Ok(())
         };
         store.write(work).await?;
     }

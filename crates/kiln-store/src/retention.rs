@@ -38,6 +38,12 @@ pub enum What {
     Runners,
     /// Keys that expired before.
     RegistrationKeys,
+    /// Tokens that expired or were revoked before.
+    ApiTokens,
+    /// Keys for one use that expired before.
+    OneTimeKeys,
+    /// Ended jobs that were never counted with their runners, because nobody did it for long.
+    RunnerEnds,
     /// Tasks that were put aside before, and that nobody has mended since.
     ParkedTasks,
     /// What repositories and organizations used that are gone. `before` is when they used it last.
@@ -59,6 +65,9 @@ pub async fn prune(
         What::UsageDeltas => USAGE_DELTAS,
         What::Runners => RUNNERS,
         What::RegistrationKeys => REGISTRATION_KEYS,
+        What::ApiTokens => API_TOKENS,
+        What::OneTimeKeys => ONE_TIME_KEYS,
+        What::RunnerEnds => RUNNER_ENDS,
         What::ParkedTasks => PARKED_TASKS,
         What::Usage => USAGE,
         What::Events => {
@@ -113,6 +122,16 @@ const RUNNERS: &str = "DELETE FROM runners WHERE unregistered_at < $1 AND id IN 
 
 const REGISTRATION_KEYS: &str = "DELETE FROM registration_keys WHERE expires_at < $1
     AND id IN (SELECT id FROM registration_keys WHERE expires_at < $1 ORDER BY id LIMIT $2)";
+
+const API_TOKENS: &str = "DELETE FROM api_tokens WHERE (expires_at < $1 OR revoked_at < $1)
+    AND id IN (SELECT id FROM api_tokens WHERE expires_at < $1 OR revoked_at < $1
+               ORDER BY id LIMIT $2)";
+
+const ONE_TIME_KEYS: &str = "DELETE FROM one_time_keys WHERE expires_at < $1
+    AND hash IN (SELECT hash FROM one_time_keys WHERE expires_at < $1 LIMIT $2)";
+
+const RUNNER_ENDS: &str = "DELETE FROM runner_ends WHERE at < $1
+    AND id IN (SELECT id FROM runner_ends ORDER BY id LIMIT $2)";
 
 const PARKED_TASKS: &str = "DELETE FROM outbox WHERE parked_at < $1
     AND id IN (SELECT id FROM outbox WHERE parked_at < $1 ORDER BY parked_at LIMIT $2)";

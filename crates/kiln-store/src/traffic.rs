@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use kiln_core::queue::Policy;
+use kiln_core::time::Timestamp;
 
 use crate::claims::{self, Asking, Beat, Claimed, Pulse};
-use crate::runs::{Answer, Happened, Runs};
+use crate::runs::{self, Answer, Happened, Report, ReportAnswer, Runs};
 use crate::{Gather, Store, StoreError, Tx};
 
 /// How many words share a transaction at most, so that nobody's answer waits for long.
@@ -23,8 +24,19 @@ const MOMENT: Duration = Duration::from_millis(10);
 #[derive(Debug, Clone)]
 pub struct Traffic {
     news: [Gather<Happened, Answer>; WAYS],
-    claims: Gather<Asking, Vec<Claimed>>,
+    claims: Gather<Asking, Offered>,
     beats: Gather<Beat, Pulse>,
+    reports: Gather<Report, ReportAnswer>,
+    policy: Policy,
+}
+
+/// What a runner gets.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Offered {
+    pub jobs: Vec<Claimed>,
+    /// From then on it may take a job that waits for preferred runners until then. Unless one of them
+    /// took it, asking again is worth it.
+    pub again: Option<Timestamp>,
 }
 
 impl Traffic {
@@ -43,12 +55,18 @@ impl Traffic {
             let store = of_claims.clone();
             Box::pin(async move { claim(&store, policy, asking).await })
         });
+        let of_reports = store.clone();
+        let reports = Gather::new(MOST, 1, move |reports: Vec<Report>| {
+            let store = of_reports.clone();
+            let work = async move |tx: &mut Tx<'_>| runs::report(tx, &reports).await;
+            Box::pin(async move { store.write(work).await })
+        });
         let beats = Gather::new(MOST, 1, move |beats: Vec<Beat>| {
             let store = store.clone();
             let work = async move |tx: &mut Tx<'_>| claims::heartbeat(tx, &beats).await;
             Box::pin(async move { store.write(work).await })
         });
-        Self { news, claims, beats }
+        Self { news, claims, beats, reports, policy }
     }
 
     /// Tells a run or a job what happened.
@@ -58,7 +76,7 @@ impl Traffic {
     }
 
     /// Jobs for a runner.
-    pub async fn claim(&self, asking: Asking) -> Result<Vec<Claimed>, StoreError> {
+    pub async fn claim(&self, asking: Asking) -> Result<Offered, StoreError> {
         self.claims.ask(asking).await
     }
 
@@ -66,24 +84,30 @@ impl Traffic {
     pub async fn beat(&self, beat: Beat) -> Result<Pulse, StoreError> {
         self.beats.ask(beat).await
     }
+
+    /// A runner tells how a job goes.
+    pub async fn report(&self, report: Report) -> Result<ReportAnswer, StoreError> {
+        self.reports.ask(report).await
+    }
 }
 
 async fn claim(
     store: &Store,
     policy: Policy,
     asking: Vec<Asking>,
-) -> Result<Vec<Vec<Claimed>>, StoreError> {
-    let mut answers = vec![Vec::new(); asking.len()];
+) -> Result<Vec<Offered>, StoreError> {
+    let mut answers = vec![Offered::default(); asking.len()];
     for again in 0..=LOOKS {
         if again > 0 {
             tokio::time::sleep(MOMENT).await;
         }
-        let open: Vec<usize> = (0..asking.len()).filter(|at| answers[*at].is_empty()).collect();
+        let open: Vec<usize> =
+            (0..asking.len()).filter(|at| answers[*at].jobs.is_empty()).collect();
         let questions: Vec<Asking> = open.iter().map(|at| asking[*at].clone()).collect();
         let work = async move |tx: &mut Tx<'_>| claims::claim(tx, policy, &questions).await;
         let given = store.write(work).await?;
-        for (at, jobs) in open.into_iter().zip(given.jobs) {
-            answers[at] = jobs;
+        for (at, (jobs, again)) in open.into_iter().zip(given.jobs.into_iter().zip(given.again)) {
+            answers[at] = Offered { jobs, again };
         }
         if !given.passed_over {
             break;

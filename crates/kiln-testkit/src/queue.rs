@@ -30,7 +30,7 @@ impl Depth {
         }
         let make = async move |tx: &mut Tx<'_>| {
             let sql = "INSERT INTO queues (hash, requirements, created_at, used_at)
-                       VALUES ($1, '[]', 0, 0) RETURNING id";
+                       VALUES ($1, '{}', 0, 0) RETURNING id";
             let queue: i64 = tx.one("queue", sql, &[vec![7_u8; 32].into()]).await?.get(0)?;
             let mut lanes = Vec::new();
             for (org, repo) in &places {

@@ -9,6 +9,7 @@ use kiln_core::queue::{Class, Policy};
 use kiln_core::run::{Conclusion, Evaluator, Event};
 use kiln_core::value::{Object, Value};
 use kiln_lang::compile::{Library, LoadedFile, Lookup, NoLibrary, compile};
+pub use kiln_lang::engine;
 use kiln_lang::engine::Expressions;
 use kiln_lang::source::SourceMap;
 use kiln_lang::workflow::uses::CallTarget;
@@ -49,6 +50,20 @@ impl Library for Callee {
 
     fn companion(&self, _workflow_path: &str) -> Option<LoadedFile> {
         None
+    }
+}
+
+/// A workflow with what a companion adds to it.
+#[derive(Debug)]
+pub struct Beside(pub String);
+
+impl Library for Beside {
+    fn workflow(&self, _target: &CallTarget) -> Lookup {
+        Lookup::OutOfReach
+    }
+
+    fn companion(&self, _workflow_path: &str) -> Option<LoadedFile> {
+        Some(LoadedFile { path: ".kiln/workflows/a.yml".to_owned(), text: self.0.clone() })
     }
 }
 
@@ -148,7 +163,7 @@ impl Site {
     pub async fn claim(&self, runner: i64, want: u32) -> Vec<Claimed> {
         let nonce = format!("{runner}-{}", NONCE.fetch_add(1, Ordering::Relaxed));
         let queues = self.queues().await;
-        let asking = Asking { runner: RunnerId(runner), queues, org: None, want, nonce };
+        let asking = Asking::new(RunnerId(runner), queues, want, nonce);
         self.claim_all(vec![asking]).await.remove(0)
     }
 

@@ -5,6 +5,8 @@ mod client;
 mod db;
 mod fleet;
 mod repo;
+mod runner;
+mod server;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,6 +24,8 @@ pub(crate) use fleet::{
     PauseArgs, PauseScope, QueueArgs, ResumeArgs, RunnerArgs, RunnersArgs, RunnersCommand,
 };
 pub(crate) use repo::{RepoArgs, RepoCommand};
+pub(crate) use runner::{AgentArgs, AgentCommand, AgentOptions, DataArg, LogFormat, RunnerBackend};
+pub(crate) use server::{ConfigArgs, ConfigCommand, DoctorArgs, ServeArgs, SettingArgs, UpArgs};
 
 /// Check, explain, draw and run GitHub Actions workflows on this machine
 ///
@@ -50,6 +54,7 @@ pub fn command() -> clap::Command {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Up(UpArgs),
     Run(RunArgs),
     Lint(LintArgs),
     Eval(EvalArgs),
@@ -57,7 +62,12 @@ pub(crate) enum Command {
     Graph(GraphArgs),
     #[command(flatten)]
     Client(ClientCommand),
+    #[command(name = "server")]
+    Serve(ServeArgs),
+    Config(ConfigArgs),
+    Doctor(DoctorArgs),
     Db(DbArgs),
+    Runner(AgentArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
     /// Ends the processes of a run whose kiln is gone

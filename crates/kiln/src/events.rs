@@ -1,7 +1,7 @@
 //! Events: what happened, what a workflow listens to, and what is known before a run.
 
 use kiln_core::value::{Object, Value};
-use kiln_lang::trigger::{self, ChangedFiles, Commits, GitRef, Rule, WorkflowRun};
+use kiln_lang::trigger::{self, ChangedFiles, GitRef, Rule, WorkflowRun};
 
 /// One event that starts a workflow, for people to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,36 +121,11 @@ impl Triggers {
 
 /// The event as the language sees it: what was typed first, then what the payload says.
 fn happened(event: &Event) -> trigger::Event {
-    let text = |path: &[&str]| event.payload.path(path).and_then(Value::as_str).map(str::to_owned);
-    let deleted = matches!(event.payload.get("deleted"), Some(Value::Bool(true)));
-    let commits = match (text(&["before"]), text(&["after"])) {
-        (Some(before), Some(after)) => Commits::Push { before, after, oldest: None },
-        _ if deleted => {
-            Commits::Push { before: "1".repeat(40), after: "0".repeat(40), oldest: None }
-        }
-        _ => Commits::None,
+    let changed = match &event.changed {
+        Some(files) => ChangedFiles::Known(files.clone()),
+        None => ChangedFiles::Unknown,
     };
-    let typed = event.reference.clone();
-    let branch = |full: &str| full.strip_prefix("refs/heads/").unwrap_or(full).to_owned();
-    trigger::Event {
-        name: event.name.clone(),
-        action: text(&["action"]),
-        git_ref: typed.clone().unwrap_or_else(|| "refs/heads/main".to_owned()),
-        base_ref: text(&["pull_request", "base", "ref"])
-            .or_else(|| text(&["merge_group", "base_ref"]).map(|full| branch(&full)))
-            .or_else(|| typed.as_deref().map(branch)),
-        commits,
-        changed_files: match &event.changed {
-            Some(files) => ChangedFiles::Known(files.clone()),
-            None => ChangedFiles::Unknown,
-        },
-        commit_message: text(&["head_commit", "message"]),
-        workflow_run: text(&["workflow_run", "name"]).map(|workflow| WorkflowRun {
-            workflow,
-            branch: text(&["workflow_run", "head_branch"]),
-        }),
-        schedule: text(&["schedule"]),
-    }
+    trigger::Event::of_payload(&event.name, &event.payload, event.reference.as_deref(), changed)
 }
 
 /// What is known before a run: much of `github`, and the inputs of a dispatch.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use kiln_core::plan::Plan;
 use kiln_core::value::{Object, Value};
-use kiln_lang::compile::{self, Library, LoadedFile, Lookup};
+use kiln_lang::compile::{self, Files, Repository};
 use kiln_lang::diag::Diagnostic;
 use kiln_lang::expr::eval::{self, Env, STANDALONE_MEMORY};
 use kiln_lang::expr::names::{Names, STEP_CONDITION};
@@ -12,7 +12,6 @@ use kiln_lang::expr::{self, ErrorKind, ExprError};
 use kiln_lang::hash_files;
 use kiln_lang::lint;
 use kiln_lang::source::{FileId, SourceMap, Span};
-use kiln_lang::workflow::uses::CallTarget;
 use kiln_lang::workflow::{self, FileKind};
 use kiln_runner::files::Tree;
 
@@ -25,37 +24,11 @@ pub(crate) struct Read {
     pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
-/// Gives the text of another file of the repository, named by its path from the root.
-pub(crate) type Files<'a> = &'a dyn Fn(&str) -> Option<String>;
-
 pub(crate) struct CheckOptions<'a> {
     /// Whether to look for likely mistakes too.
     pub(crate) checks: bool,
     /// For reusable workflows and companions.
     pub(crate) files: Files<'a>,
-}
-
-/// The files of one repository as the compiler asks for them.
-struct Repository<'a>(Files<'a>);
-
-impl Repository<'_> {
-    fn load(&self, path: &str) -> Option<LoadedFile> {
-        Some(LoadedFile { path: path.to_owned(), text: (self.0)(path)? })
-    }
-}
-
-impl Library for Repository<'_> {
-    fn workflow(&self, target: &CallTarget) -> Lookup {
-        match target {
-            CallTarget::Local(path) => self.load(path).map_or(Lookup::Missing, Lookup::Found),
-            CallTarget::Remote { .. } => Lookup::OutOfReach,
-        }
-    }
-
-    fn companion(&self, workflow_path: &str) -> Option<LoadedFile> {
-        let (before, name) = workflow_path.rsplit_once(".github/workflows/")?;
-        self.load(&format!("{before}.kiln/workflows/{name}"))
-    }
 }
 
 /// Checks one file. Its text is added to `sources` first, so it is there whatever the answer is.
@@ -182,19 +155,5 @@ pub(crate) fn evaluate(expr: &str, contexts: &Object) -> Result<Value, EvalError
     match parsed? {
         Some(expr) => Ok(eval::evaluate(&expr, &Here(contexts))?),
         None => Ok(Value::Null),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_companion_lies_beside_the_folder_of_workflows() {
-        let files = |path: &str| path.starts_with("sub/.kiln/").then(String::new);
-        let repository = Repository(&files);
-        let found = repository.companion("sub/.github/workflows/ci.yml");
-        assert_eq!(found.map(|file| file.path).as_deref(), Some("sub/.kiln/workflows/ci.yml"));
-        assert!(repository.companion("ci.yml").is_none());
     }
 }

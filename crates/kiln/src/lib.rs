@@ -16,6 +16,7 @@ mod limits;
 mod output;
 mod read;
 mod reference;
+mod sources;
 #[cfg(test)]
 mod testing;
 
@@ -81,6 +82,11 @@ fn dispatch(command: &Command, console: &mut Console) -> anyhow::Result<Outcome>
         Command::Plan(args) => cmd::plan::run(args, console),
         Command::Graph(args) => cmd::graph::run(args, console),
         Command::Client(command) => cmd::client::run(command, console),
+        Command::Up(args) => cmd::up::run(args, console),
+        Command::Serve(args) => cmd::server::run(args, console),
+        Command::Config(args) => cmd::config::run(args, console),
+        Command::Doctor(args) => cmd::doctor::run(args, console),
+        Command::Runner(args) => cmd::runner::run(args, console),
         Command::Db(args) => cmd::db::run(args, console),
         Command::Completions(args) => cmd::completions::run(args, console),
         Command::Man(args) => cmd::man::run(args, console),

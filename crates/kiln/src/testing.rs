@@ -1,8 +1,8 @@
 //! Hand-made values for unit tests.
 
 use kiln_core::plan::{
-    Call, CallSecrets, Condition, Data, Job, JobKind, Place, Plan, Run, RunDefaults, Step,
-    StepKind, StepsJob, Strategy, Template, Workflow,
+    Call, CallSecrets, Condition, Data, Job, JobKind, Limits, Place, Plan, Requires, Run,
+    RunDefaults, Step, StepKind, StepsJob, Strategy, Template, Workflow,
 };
 use kiln_core::value::{Object, Value};
 use kiln_lang::diag::Diagnostic;
@@ -52,7 +52,9 @@ pub(crate) fn job(id: &str, needs: &[usize]) -> Job {
         retry: None,
         kind: JobKind::Steps(Box::new(StepsJob {
             runs_on: literal("ubuntu-latest"),
+            requires: Requires::default(),
             prefer: Vec::new(),
+            limits: Limits::default(),
             env: None,
             defaults: RunDefaults::default(),
             container: None,

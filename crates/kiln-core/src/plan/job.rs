@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::json::is_default;
 use super::{
-    Condition, Data, JobIndex, Permissions, Place, RunDefaults, Step, Template, WorkflowIndex,
+    Condition, Data, JobIndex, Limits, Permissions, Place, Requires, RunDefaults, Step, Template,
+    WorkflowIndex,
 };
 
 /// A job as written: one node of the graph, before its matrix makes legs of it.
@@ -44,9 +45,15 @@ pub enum JobKind {
 pub struct StepsJob {
     /// A label, a list of labels, or `{group, labels}`.
     pub runs_on: Data,
+    /// What a runner must have beyond that.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub requires: Requires,
     /// Where to run first, and after how long to look further.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prefer: Vec<Preference>,
+    /// How much of the runner it may use.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub limits: Limits,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env: Option<Data>,
     #[serde(default, skip_serializing_if = "RunDefaults::is_empty")]
@@ -179,7 +186,7 @@ pub enum RetryOn {
 }
 
 /// One entry of a runner preference list (a key of Kiln's own).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Preference {
     /// Labels beyond those that the job demands anyway.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -13,6 +13,7 @@ mod job;
 mod json;
 pub mod matrix;
 mod permissions;
+mod resources;
 mod step;
 
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,7 @@ pub use job::{
     Strategy,
 };
 pub use permissions::{Access, Permissions, Scope};
+pub use resources::{Limits, Requires};
 pub use step::{Run, Step, StepKind, Use, UseTarget};
 
 /// Index of a workflow in [`Plan::workflows`].

@@ -7,26 +7,33 @@
 //!
 //! Askers that may take the same lanes form a group. Groups are served one after another, the one
 //! with the fewest lanes first: what only few can do is not left over when others could have done
-//! something else. Within a group each asker gets one job in turn, so that work spreads over runners.
+//! something else. Within a group each asker gets one job in turn, so that work spreads over runners; of
+//! those whose turn has not come yet, one that has worked for the job's repository is preferred. That
+//! changes who gets a job, never which jobs are chosen.
+//!
+//! A lane may be open to an asker only for jobs that have waited for a time. First in, first out: when the
+//! head of a lane has not, nothing behind it has.
 
 mod book;
+mod group;
 mod tree;
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::mem;
 
-use indexmap::{IndexMap, IndexSet};
+use indexmap::IndexSet;
 
 use crate::id::{JobId, LaneId, OrgId, QueueId, RepoId};
 
 use super::class::{Class, HeadStarts};
 use super::policy::Policy;
+use super::serving::Serving;
 use super::usage::estimate;
 use book::Book;
-use tree::Tree;
+use group::Group;
 
 /// The jobs of one repository, class and priority in one queue, first in, first out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,10 +90,12 @@ impl Default for RepoShare {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asker {
     /// Queues whose requirements it meets.
-    pub queues: Vec<QueueId>,
+    pub queues: Vec<Serving>,
     /// Whose jobs it takes; a shared runner takes all.
     pub org: Option<OrgId>,
     pub want: u32,
+    /// Repositories that it has worked for lately: their files may still be there.
+    pub warm: Vec<RepoId>,
 }
 
 /// A waiting job at the front of its lane, with what the store needs to claim it.
@@ -148,69 +157,62 @@ pub struct Picker<T> {
     book: Book<T>,
     /// Those that are not served yet, in the order in which they will be.
     groups: VecDeque<Group>,
-}
-
-/// Askers that may take the same lanes.
-#[derive(Debug)]
-struct Group {
-    reach: Reach,
-    /// Who gets the next job, and how many more each wants.
-    turns: VecDeque<(usize, u32)>,
-    /// Made when its turn is near: with many groups, most trees would lie about for long.
-    lanes: Option<Tree>,
-}
-
-/// The queues with lanes that an asker may take, in order, and whose.
-type Reach = (Vec<QueueId>, Option<OrgId>);
-
-impl Group {
-    fn wanted(&self) -> usize {
-        self.turns.iter().map(|&(_, want)| want as usize).sum()
-    }
-
-    fn lanes<T>(&mut self, book: &Book<T>) -> &mut Tree {
-        let (queues, org) = &self.reach;
-        self.lanes.get_or_insert_with(|| {
-            Tree::new(book, |lane| {
-                org.is_none_or(|org| org == lane.org) && queues.binary_search(&lane.queue).is_ok()
-            })
-        })
-    }
+    /// Which askers have worked for a repository.
+    warm: HashMap<RepoId, HashSet<usize>>,
+    /// How many jobs those wanted for whom there was none.
+    unserved: usize,
+    /// From when on there may be a job for those who got too few.
+    again: HashMap<usize, i64>,
 }
 
 impl<T> Picker<T> {
     pub fn new(mut batch: Batch) -> Self {
         let askers = mem::take(&mut batch.askers);
         let book = Book::new(batch);
-        let groups = grouped(&askers, &lane_counts(&book)).into();
-        Self { book, groups }
+        let groups = group::grouped(&askers, &book).into();
+        let mut warm: HashMap<RepoId, HashSet<usize>> = HashMap::new();
+        for (number, asker) in askers.iter().enumerate() {
+            for repo in &asker.warm {
+                warm.entry(*repo).or_default().insert(number);
+            }
+        }
+        Self { book, groups, warm, unserved: 0, again: HashMap::new() }
     }
 
     /// The next job, or what must be known to name it. Without an answer it asks for the same again.
     #[expect(clippy::should_implement_trait, reason = "no iterator: it is given heads in between")]
     pub fn next(&mut self) -> Next<T> {
         while let Some(group) = self.groups.front_mut() {
-            let best = group.lanes(&self.book).best(&self.book);
-            match best.zip(group.turns.pop_front()) {
-                None => {
-                    self.groups.pop_front();
-                }
-                Some((lane, (asker, want))) => match self.book.take(lane) {
-                    None => {
-                        group.turns.push_front((asker, want));
-                        return Next::Fetch(self.likely());
-                    }
-                    Some((head, estimate)) => {
-                        if want > 1 {
-                            group.turns.push_back((asker, want - 1));
-                        }
-                        let lane = self.book.lane(lane).id;
-                        return Next::Pick(Pick { asker, lane, head, estimate });
-                    }
-                },
-            }
+            let best =
+                if group.is_served() { None } else { group.lanes(&self.book).best(&self.book) };
+            let Some(lane) = best else {
+                self.dismiss();
+                continue;
+            };
+            let Some((head, estimate)) = self.book.take(lane) else {
+                return Next::Fetch(self.likely());
+            };
+            let lane = self.book.lane(lane);
+            let asker = group.turn(self.warm.get(&lane.repo));
+            return Next::Pick(Pick { asker, lane: lane.id, head, estimate });
         }
         Next::Done
+    }
+
+    /// There is nothing more for the first group, now.
+    fn dismiss(&mut self) {
+        let Some(mut group) = self.groups.pop_front() else { return };
+        self.unserved += group.wanted();
+        if group.wanted() > 0
+            && let Some(at) = group.lanes(&self.book).ripens(&self.book)
+        {
+            self.again.extend(group.askers().map(|asker| (asker, at)));
+        }
+    }
+
+    /// When an asker that got too few may take a job that waits for somebody else until then.
+    pub fn again(&self, asker: usize) -> Option<i64> {
+        self.again.get(&asker).copied()
     }
 
     /// Adds the next heads of a lane, in the order of key and job, after those it already has.
@@ -226,7 +228,7 @@ impl<T> Picker<T> {
 
     /// How many jobs are still wanted.
     pub fn wanted(&self) -> usize {
-        self.groups.iter().map(Group::wanted).sum()
+        self.unserved + self.groups.iter().map(Group::wanted).sum::<usize>()
     }
 
     /// How many heads of each lane to bring when so many lanes are asked for: twice what an even choice
@@ -244,32 +246,4 @@ impl<T> Picker<T> {
         }
         found.into_iter().map(|lane| self.book.lane(lane).id).collect()
     }
-}
-
-/// How many lanes each queue has, in all and of each organization.
-fn lane_counts<T>(book: &Book<T>) -> HashMap<(QueueId, Option<OrgId>), usize> {
-    let mut counts = HashMap::new();
-    for (_, lane) in book.lanes() {
-        *counts.entry((lane.queue, None)).or_default() += 1;
-        *counts.entry((lane.queue, Some(lane.org))).or_default() += 1;
-    }
-    counts
-}
-
-/// Askers by what they may take, the most constrained first, then in the order in which they asked.
-fn grouped(askers: &[Asker], counts: &HashMap<(QueueId, Option<OrgId>), usize>) -> Vec<Group> {
-    let mut groups: IndexMap<Reach, VecDeque<(usize, u32)>> = IndexMap::new();
-    for (number, asker) in askers.iter().enumerate().filter(|(_, asker)| asker.want > 0) {
-        let with_lanes = |queue: &&QueueId| counts.contains_key(&(**queue, asker.org));
-        let mut queues: Vec<QueueId> = asker.queues.iter().filter(with_lanes).copied().collect();
-        queues.sort_unstable();
-        queues.dedup();
-        groups.entry((queues, asker.org)).or_default().push_back((number, asker.want));
-    }
-    let mut groups: Vec<Group> =
-        groups.into_iter().map(|(reach, turns)| Group { reach, turns, lanes: None }).collect();
-    groups.sort_by_cached_key(|Group { reach: (queues, org), .. }| {
-        queues.iter().filter_map(|&queue| counts.get(&(queue, *org))).sum::<usize>()
-    });
-    groups
 }

@@ -7,10 +7,14 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::plan::{Preference, Requires};
+
 /// How many labels, features or tools there may be; each kind is counted by itself.
 const MOST_WORDS: usize = 64;
 /// How long one may be, in characters. GitHub has the same limit for labels.
 const MOST_CHARACTERS: usize = 256;
+/// How many entries a preference list may have.
+pub const MOST_PREFERENCES: usize = 16;
 /// More than the longest canonical text.
 const MOST_TEXT: usize = 1 << 20;
 
@@ -34,6 +38,25 @@ pub struct Demand {
     pub min_memory_mb: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_disk_mb: Option<u64>,
+    /// Who is to take it first, and who after how long; in the order that was written.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub prefer: Vec<Preference>,
+}
+
+impl Demand {
+    /// What a companion asks for besides `runs-on`.
+    pub fn of(requires: &Requires, prefer: &[Preference]) -> Self {
+        Self {
+            system: requires.system.clone(),
+            features: requires.features.clone(),
+            tools: requires.tools.clone(),
+            min_cores: requires.cores,
+            min_memory_mb: requires.memory_mb,
+            min_disk_mb: requires.disk_mb,
+            prefer: prefer.to_vec(),
+            ..Self::default()
+        }
+    }
 }
 
 /// What a job needs, in the one form that equal requirements have.
@@ -52,6 +75,7 @@ impl Requirements {
             min_cores: demand.min_cores.filter(|&cores| cores > 0),
             min_memory_mb: demand.min_memory_mb.filter(|&size| size > 0),
             min_disk_mb: demand.min_disk_mb.filter(|&size| size > 0),
+            prefer: preferences(demand.prefer)?,
         }))
     }
 
@@ -68,6 +92,37 @@ impl Requirements {
 
     pub fn demand(&self) -> &Demand {
         &self.0
+    }
+}
+
+/// For people: `linux, x64; pool big; 4 cores; prefers warm`.
+impl fmt::Display for Requirements {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let need = &self.0;
+        let words = |kind: &str, words: &[String]| match words.len() {
+            0 => None,
+            1 => Some(format!("{kind} {}", words[0])),
+            _ => Some(format!("{kind}s {}", words.join(", "))),
+        };
+        let size = |size: Option<u64>, unit: &str| size.map(|size| format!("{size} {unit}"));
+        let prefer = need.prefer.iter().map(|entry| {
+            let pool = entry.pool.iter().map(|pool| format!("pool {pool}"));
+            entry.labels.iter().cloned().chain(pool).collect::<Vec<_>>().join(", ")
+        });
+        let prefer = prefer.collect::<Vec<_>>().join(", then ");
+        let parts = [
+            Some(need.labels.join(", ")).filter(|labels| !labels.is_empty()),
+            need.pool.as_ref().map(|pool| format!("pool {pool}")),
+            need.system.as_ref().map(|system| format!("system {system}")),
+            words("feature", &need.features),
+            words("tool", &need.tools),
+            size(need.min_cores.map(u64::from), "cores"),
+            size(need.min_memory_mb, "MB of memory"),
+            size(need.min_disk_mb, "MB of disk"),
+            Some(prefer).filter(|list| !list.is_empty()).map(|list| format!("prefers {list}")),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        if parts.is_empty() { f.write_str("any runner") } else { f.write_str(&parts.join("; ")) }
     }
 }
 
@@ -116,38 +171,6 @@ impl Capabilities {
     }
 }
 
-/// Whether a runner can take jobs with these requirements.
-pub fn matches(requirements: &Requirements, capabilities: &Capabilities) -> bool {
-    why_not(requirements, capabilities).is_none()
-}
-
-/// The first thing that a runner lacks, in words.
-pub fn why_not(requirements: &Requirements, capabilities: &Capabilities) -> Option<String> {
-    let (need, have) = (&requirements.0, &capabilities.0);
-    if let Some(pool) = &need.pool
-        && have.pool.as_ref() != Some(pool)
-    {
-        return Some(format!("not in the pool `{pool}`"));
-    }
-    missing("system", need.system.as_slice(), &have.systems)
-        .or_else(|| missing("label", &need.labels, &have.labels))
-        .or_else(|| missing("feature", &need.features, &have.features))
-        .or_else(|| missing("tool", &need.tools, &have.tools))
-        .or_else(|| too_small("cores", need.min_cores.map(u64::from), have.cores.into()))
-        .or_else(|| too_small("MB of memory", need.min_memory_mb, have.memory_mb))
-        .or_else(|| too_small("MB of disk", need.min_disk_mb, have.disk_mb))
-}
-
-fn missing(kind: &str, need: &[String], have: &[String]) -> Option<String> {
-    let word = need.iter().find(|&word| have.binary_search(word).is_err())?;
-    Some(format!("no {kind} `{word}`"))
-}
-
-fn too_small(unit: &str, least: Option<u64>, have: u64) -> Option<String> {
-    let least = least.filter(|&least| have < least)?;
-    Some(format!("{have} {unit} where {least} are needed"))
-}
-
 fn read<'a, T: Deserialize<'a>>(what: &'static str, text: &'a str) -> Result<T, NotRequirements> {
     if text.len() > MOST_TEXT {
         return Err(NotRequirements(format!("these {what} are longer than {MOST_TEXT} bytes")));
@@ -158,6 +181,20 @@ fn read<'a, T: Deserialize<'a>>(what: &'static str, text: &'a str) -> Result<T, 
     }
     serde_json::from_str(text)
         .map_err(|error| NotRequirements(format!("these {what} cannot be read: {error}")))
+}
+
+fn preferences(given: Vec<Preference>) -> Result<Vec<Preference>, NotRequirements> {
+    if given.len() > MOST_PREFERENCES {
+        let count = given.len();
+        return Err(NotRequirements(format!(
+            "{count} preferences are too many; at most {MOST_PREFERENCES}"
+        )));
+    }
+    let one = |entry: Preference| {
+        let (labels, pool) = (labels(&entry.labels)?, name("pool", entry.pool)?);
+        Ok(Preference { labels, pool, ..entry })
+    };
+    given.into_iter().map(one).collect()
 }
 
 fn labels(given: &[String]) -> Result<Vec<String>, NotRequirements> {
@@ -226,6 +263,10 @@ mod tests {
         Demand { labels: strings(labels), ..Demand::default() }
     }
 
+    fn prefer(labels: &[&str], after_seconds: u32) -> Preference {
+        Preference { labels: strings(labels), pool: None, after_seconds }
+    }
+
     fn runner() -> Capabilities {
         Capabilities::new(Offer {
             labels: strings(&["self-hosted", "Linux", "X64"]),
@@ -238,50 +279,6 @@ mod tests {
             disk_mb: 100_000,
         })
         .unwrap()
-    }
-
-    /// S2
-    #[test]
-    fn a_runner_takes_what_it_has_everything_for() {
-        let check = |demand, expect: Option<&str>| {
-            let requirements = Requirements::new(demand).unwrap();
-            assert_eq!(why_not(&requirements, &runner()).as_deref(), expect);
-            assert_eq!(matches(&requirements, &runner()), expect.is_none());
-        };
-        let any = Demand::default;
-        check(any(), None);
-        check(demand(&["LINUX", "self-hosted"]), None);
-        check(demand(&["linux", "gpu"]), Some("no label `gpu`"));
-        check(Demand { pool: Some("big".to_owned()), ..any() }, None);
-        check(Demand { pool: Some("Big".to_owned()), ..any() }, Some("not in the pool `Big`"));
-        check(Demand { system: Some("i686-linux".to_owned()), ..any() }, None);
-        check(
-            Demand { system: Some("aarch64-linux".to_owned()), ..any() },
-            Some("no system `aarch64-linux`"),
-        );
-        check(Demand { features: strings(&["kvm"]), ..any() }, None);
-        check(Demand { features: strings(&["KVM"]), ..any() }, Some("no feature `KVM`"));
-        check(Demand { tools: strings(&["podman"]), ..any() }, Some("no tool `podman`"));
-        check(Demand { min_cores: Some(4), ..any() }, None);
-        check(Demand { min_cores: Some(5), ..any() }, Some("4 cores where 5 are needed"));
-        check(
-            Demand { min_memory_mb: Some(8193), ..any() },
-            Some("8192 MB of memory where 8193 are needed"),
-        );
-        check(Demand { min_memory_mb: Some(8192), min_disk_mb: Some(100_000), ..any() }, None);
-        check(
-            Demand { min_disk_mb: Some(u64::MAX), ..any() },
-            Some("100000 MB of disk where 18446744073709551615 are needed"),
-        );
-    }
-
-    /// S2
-    #[test]
-    fn a_runner_that_says_nothing_takes_only_what_needs_nothing() {
-        let nothing = Capabilities::parse("{}").unwrap();
-        assert!(matches(&Requirements::default(), &nothing));
-        let one_core = Demand { min_cores: Some(1), ..Demand::default() };
-        assert!(!matches(&Requirements::new(one_core).unwrap(), &nothing));
     }
 
     /// S2
@@ -304,13 +301,44 @@ mod tests {
                 min_cores: Some(2),
                 min_memory_mb: Some(u64::MAX),
                 min_disk_mb: Some(1),
+                prefer: vec![prefer(&["Warm", "a"], 60), prefer(&["spot"], 0)],
                 ..Demand::default()
             },
             concat!(
                 r#"{"pool":"Big one","system":"x86_64-linux","features":["Kvm","kvm"],"#,
                 r#""tools":["\"quoted\""],"min_cores":2,"min_memory_mb":18446744073709551615,"#,
-                r#""min_disk_mb":1}"#
+                r#""min_disk_mb":1,"prefer":[{"labels":["a","warm"],"after_seconds":60},"#,
+                r#"{"labels":["spot"]}]}"#
             ),
+        );
+    }
+
+    /// S16
+    #[test]
+    fn requirements_are_said_in_words() {
+        let check = |demand, expect: &str| {
+            assert_eq!(Requirements::new(demand).unwrap().to_string(), expect);
+        };
+        check(Demand::default(), "any runner");
+        check(demand(&["linux", "X64"]), "linux, x64");
+        let all = Demand {
+            pool: Some("big".to_owned()),
+            system: Some("x86_64-linux".to_owned()),
+            features: strings(&["kvm"]),
+            tools: strings(&["docker", "nix"]),
+            min_cores: Some(4),
+            min_memory_mb: Some(8000),
+            min_disk_mb: Some(1),
+            prefer: vec![
+                prefer(&["warm"], 1),
+                Preference { pool: Some("spot".to_owned()), ..prefer(&["a", "b"], 1) },
+            ],
+            ..demand(&["linux"])
+        };
+        check(
+            all,
+            "linux; pool big; system x86_64-linux; feature kvm; tools docker, nix; 4 cores; \
+             8000 MB of memory; 1 MB of disk; prefers warm, then a, b, pool spot",
         );
     }
 
@@ -341,6 +369,10 @@ mod tests {
         };
         check(many(65), "65 tools are too many; at most 64");
         assert!(Requirements::new(many(64)).is_ok());
+        check(
+            Demand { prefer: vec![prefer(&["a"], 1); 17], ..Demand::default() },
+            "17 preferences are too many; at most 16",
+        );
         let empty = Some(String::new());
         check(
             Demand { pool: empty, ..Demand::default() },

@@ -1,6 +1,6 @@
 //! What the core asks of the expression language, which it does not know itself.
 
-use crate::plan::{self, QueueMode};
+use crate::plan::{self, Preference, QueueMode, Requires};
 use crate::queue::{Demand, Requirements};
 use crate::value::Object;
 
@@ -84,6 +84,10 @@ pub struct Placement {
     pub labels: Vec<String>,
     /// What `runs-on` calls a group.
     pub pool: Option<String>,
+    /// What a runner must have besides.
+    pub requires: Requires,
+    /// Who is to take it first.
+    pub prefer: Vec<Preference>,
     pub environment: Option<String>,
 }
 
@@ -91,7 +95,7 @@ impl Placement {
     /// What a runner must have, in the one form that equal requirements share.
     pub fn requirements(&self) -> Result<Requirements, String> {
         let (labels, pool) = (self.labels.clone(), self.pool.clone());
-        let demand = Demand { labels, pool, ..Demand::default() };
+        let demand = Demand { labels, pool, ..Demand::of(&self.requires, &self.prefer) };
         Requirements::new(demand).map_err(|error| error.to_string())
     }
 }
@@ -102,4 +106,34 @@ pub struct GroupRequest {
     pub name: String,
     pub cancel_in_progress: bool,
     pub queue: QueueMode,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// S2, S20
+    #[test]
+    fn the_requirements_of_a_leg_are_all_that_it_asks_for() {
+        let placement = Placement {
+            labels: vec!["Linux".to_owned()],
+            pool: Some("big".to_owned()),
+            requires: Requires {
+                tools: vec!["docker".to_owned()],
+                cores: Some(4),
+                ..Requires::default()
+            },
+            prefer: vec![Preference {
+                labels: vec!["Warm".to_owned()],
+                pool: None,
+                after_seconds: 30,
+            }],
+            ..Placement::default()
+        };
+        let expect = concat!(
+            r#"{"labels":["linux"],"pool":"big","tools":["docker"],"min_cores":4,"#,
+            r#""prefer":[{"labels":["warm"],"after_seconds":30}]}"#
+        );
+        assert_eq!(placement.requirements().unwrap().canonical(), expect);
+    }
 }

@@ -1,6 +1,6 @@
 //! Why a job waits or ended as it did, in words. API, pages and command line all ask here.
 
-use super::{Leg, LegState, Neighbourhood, NodeNo, NodeState, RunState, Wait};
+use super::{Leg, LegNo, LegState, Neighbourhood, NodeNo, NodeState, RunState, Wait};
 
 /// One sentence about a job.
 pub fn explain(hood: &Neighbourhood, node: NodeNo) -> String {
@@ -25,6 +25,16 @@ pub fn explain(hood: &Neighbourhood, node: NodeNo) -> String {
             }
         }
     }
+}
+
+/// One sentence about a leg of a job.
+pub fn explain_one(hood: &Neighbourhood, leg: LegNo) -> String {
+    let Some(leg) = hood.legs.get(&leg) else { return "there is no such job".to_owned() };
+    if let Some(note) = &leg.note {
+        return note.clone();
+    }
+    let held_up = if leg.state.is_done() { None } else { held_up(hood, leg.node) };
+    held_up.unwrap_or_else(|| explain_leg(hood, leg))
 }
 
 /// What stands in the way of the whole run, or of the call that the job is part of. In a re-run the

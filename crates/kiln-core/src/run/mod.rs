@@ -27,7 +27,7 @@ pub use apply::{MAX_STEPS, Neighbourhood, Transition, apply};
 pub use conclusion::{Conclusion, conclude};
 pub use evaluator::{Evaluator, GroupRequest, JobContext, Legs, Need, Placement, Status};
 pub use event::{Effect, Event, Rejected, Step};
-pub use explain::explain;
+pub use explain::{explain, explain_one};
 pub use finish::claim;
 pub use footprint::{AtHand, Wanted};
 pub use group::{Entry as GroupEntry, Group, MAX_WAITING, Member};

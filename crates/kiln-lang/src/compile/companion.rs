@@ -10,7 +10,7 @@ use crate::suggest::closest;
 use crate::workflow::{self, Document, FileKind, one_or_more};
 use crate::yaml::{Entry, Node};
 
-use super::Compiler;
+use super::{Compiler, resources};
 
 /// Bounds of a declared retry.
 const MAX_RETRIES: f64 = 10.0;
@@ -66,7 +66,7 @@ fn unknown<'n>(
 fn apply_job(settings: workflow::Job<'_>, job: &mut Job, found: &mut Vec<Diagnostic>) {
     job.retry = settings.get("retry").and_then(|node| retry(node, found));
     let JobKind::Steps(steps_job) = &mut job.kind else {
-        for key in ["cache-result", "prefer", "steps"] {
+        for key in ["cache-result", "requires", "prefer", "limits", "steps"] {
             if let Some(entry) = settings.node.entry(key) {
                 let message = format!("`{key}` does not apply to a job that calls a workflow");
                 found.push(Diagnostic::error("unsupported", entry.key.span, message));
@@ -80,6 +80,13 @@ fn apply_job(settings: workflow::Job<'_>, job: &mut Job, found: &mut Vec<Diagnos
     if let Some(node) = settings.get("prefer") {
         steps_job.prefer = node.items().iter().filter_map(|node| preference(node, found)).collect();
     }
+    if let Some(node) = settings.get("requires") {
+        steps_job.requires = resources::requires(node, found);
+    }
+    if let Some(node) = settings.get("limits") {
+        steps_job.limits = resources::limits(node, found);
+    }
+    resources::check(steps_job, settings.key, found);
     for entry in settings.get("steps").map_or(&[][..], |node| node.entries()) {
         apply_step(entry, &mut steps_job.steps, found);
     }
@@ -126,7 +133,7 @@ fn retry(node: &Arc<Node>, found: &mut Vec<Diagnostic>) -> Option<Retry> {
 }
 
 /// A whole number within bounds, or a report that it is none.
-fn whole(node: &Node, min: f64, max: f64, found: &mut Vec<Diagnostic>) -> Option<u32> {
+pub(super) fn whole(node: &Node, min: f64, max: f64, found: &mut Vec<Diagnostic>) -> Option<u32> {
     let Some(Value::Number(number)) = node.scalar().map(|scalar| &scalar.value) else {
         return None;
     };

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use kiln_core::plan::matrix::expand;
 use kiln_core::plan::{
-    Concurrency, Data, Job, JobKind, QueueMode, RunDefaults, StepsJob, Strategy, Template,
+    Concurrency, Data, Job, JobKind, Limits, QueueMode, Requires, RunDefaults, StepsJob, Strategy,
+    Template,
 };
 use kiln_core::value::Value;
 
@@ -44,7 +45,9 @@ impl Compiler<'_> {
             runs_on: job
                 .get("runs-on")
                 .map_or_else(|| Data::List(Vec::new()), |node| data::text_map(document, node)),
+            requires: Requires::default(),
             prefer: Vec::new(),
+            limits: Limits::default(),
             env: job.get("env").map(|node| data::text_map(document, node)),
             defaults: defaults(document, job.node),
             container: tree("container"),

@@ -10,6 +10,8 @@ mod data;
 mod interface;
 mod job;
 mod permissions;
+mod repository;
+mod resources;
 mod step;
 mod triggers;
 
@@ -24,6 +26,7 @@ use crate::workflow::uses::CallTarget;
 use crate::workflow::{self, Document, FileKind};
 
 pub use action::{action, published_action};
+pub use repository::{Files, Repository};
 pub use triggers::triggers;
 
 /// How deep reusable workflows may call each other; the triggered file is the first level.

@@ -13,7 +13,7 @@ mod secrets;
 mod tests;
 
 use kiln_core::plan::matrix::expand;
-use kiln_core::plan::{Concurrency, JobKind, Strategy, Template};
+use kiln_core::plan::{Concurrency, JobKind, Strategy, Template, Workflow};
 use kiln_core::run::{Evaluator, GroupRequest, JobContext, Legs, Need, Placement, Run, Scope};
 use kiln_core::value::{Object, Value};
 
@@ -43,6 +43,13 @@ impl Expressions {
         self.github.insert("run_attempt", Value::from(attempt.to_string()));
         self
     }
+}
+
+/// What `run-name` says, if it says anything.
+pub fn run_name(expressions: &Expressions, workflow: &Workflow) -> Result<Option<String>, String> {
+    let Some(template) = &workflow.run_name else { return Ok(None) };
+    let name = names::shown(&evaluate_template(template, &JobEnv::of_run(expressions))?);
+    Ok(Some(name).filter(|name| !name.trim().is_empty()))
 }
 
 /// Evaluates the text of an expression.

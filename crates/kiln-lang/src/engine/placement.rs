@@ -44,7 +44,12 @@ pub(super) fn placement(
 ) -> Result<Placement, String> {
     let env = JobEnv::of_job(expressions, job);
     let Runner { labels, pool } = runner(job, &env)?;
-    Ok(Placement { name: name(job, &env), labels, pool, environment: environment(job, &env)? })
+    let (requires, prefer) = match &job.job.kind {
+        JobKind::Steps(steps) => (steps.requires.clone(), steps.prefer.clone()),
+        JobKind::Call(_) => Default::default(),
+    };
+    let (name, environment) = (name(job, &env), environment(job, &env)?);
+    Ok(Placement { name, labels, pool, requires, prefer, environment })
 }
 
 fn name(job: &JobContext<'_>, env: &dyn Env) -> String {

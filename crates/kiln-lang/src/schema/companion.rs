@@ -24,7 +24,9 @@ static JOB_KEYS: Mapping = Mapping {
     keys: &[
         key("retry", &RETRY, "Try again when the job fails."),
         key("cache-result", &CACHE_RESULT, "Reuse the result of a green run with the same inputs."),
+        key("requires", &REQUIRES, "What a runner must have beyond what `runs-on` says."),
         key("prefer", &PREFER, "Runners to try first, and for how long."),
+        key("limits", &LIMITS, "How much of a machine the job may use."),
         key("steps", &STEPS, "Settings of single steps, by their id."),
     ],
     rest: None,
@@ -53,6 +55,29 @@ static CACHE_RESULT_KEYS: Mapping = Mapping {
         &NON_EMPTY_LIST,
         "Globs of the files that count; the whole commit by default.",
     )],
+    rest: None,
+};
+static REQUIRES: Def = plain(Shape::Mapping(&REQUIRES_KEYS));
+static REQUIRES_KEYS: Mapping = Mapping {
+    what: "a requirement",
+    keys: &[
+        key("system", &NON_EMPTY, "The system that runs it, such as `x86_64-linux`."),
+        key("features", &ONE_OR_MORE, "Features of the machine, such as `kvm`."),
+        key("tools", &ONE_OR_MORE, "Programs that must be installed, such as `docker`."),
+        key("cores", &NUMBER, "How many processor cores there must be at least."),
+        key("memory", &NON_EMPTY, "How much memory there must be at least, such as `8 GB`."),
+        key("disk", &NON_EMPTY, "How much disk there must be at least, such as `50 GB`."),
+    ],
+    rest: None,
+};
+static LIMITS: Def = plain(Shape::Mapping(&LIMITS_KEYS));
+static LIMITS_KEYS: Mapping = Mapping {
+    what: "a limit",
+    keys: &[
+        key("cores", &NUMBER, "How many processor cores it may use; parts of one are possible."),
+        key("memory", &NON_EMPTY, "How much memory it may use, such as `4 GB`."),
+        key("disk", &NON_EMPTY, "How much disk it may fill, such as `20 GB`."),
+    ],
     rest: None,
 };
 static PREFER: Def = plain(Shape::Sequence(&PREFERENCE));

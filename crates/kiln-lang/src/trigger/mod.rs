@@ -6,6 +6,7 @@
 mod decide;
 mod diff;
 mod events;
+mod payload;
 mod reason;
 mod skip_marker;
 #[cfg(test)]

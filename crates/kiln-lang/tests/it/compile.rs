@@ -229,11 +229,11 @@ fn a_called_workflow_cannot_have_more_permissions_than_its_caller() {
     plan_with(&caller(""), &files);
 }
 
-/// P15, P13, S20
+/// P15, P13, S2, S20, S23
 #[test]
 fn a_companion_adds_kilns_own_keys() {
     let text = "on: push\njobs:\n  a:\n    runs-on: x\n    steps:\n      - {id: flaky, run: t}\n";
-    let companion = "jobs:\n  a:\n    retry: {max: 2, backoff: 10, on: any}\n    cache-result: {inputs: ['src/**']}\n    prefer: [{labels: fast, after: 60}, {pool: spot}]\n    steps:\n      flaky: {retry: {max: 1}}\n";
+    let companion = "jobs:\n  a:\n    retry: {max: 2, backoff: 10, on: any}\n    cache-result: {inputs: ['src/**']}\n    prefer: [{labels: fast, after: 60}, {pool: spot}]\n    requires: {system: x86_64-linux, features: kvm, tools: [docker, git], cores: 4, memory: 8 GB, disk: 1 TiB}\n    limits: {cores: 1.5, memory: 512MB}\n    steps:\n      flaky: {retry: {max: 1}}\n";
     let files = Files::default().with(".kiln/workflows/ci.yml", companion);
     let plan = plan_with(text, &files);
     let job = &plan.root().jobs[0];
@@ -243,14 +243,24 @@ fn a_companion_adds_kilns_own_keys() {
     assert_eq!(steps.result_cache.as_deref(), Some(&["src/**".to_owned()][..]));
     assert_eq!((steps.prefer[0].after_seconds, steps.prefer[1].after_seconds), (60, 30));
     assert_eq!(steps.prefer[1].pool.as_deref(), Some("spot"));
+    let requires = &steps.requires;
+    assert_eq!(requires.system.as_deref(), Some("x86_64-linux"));
+    assert_eq!(
+        (requires.features.join(" "), requires.tools.join(" ")),
+        ("kvm".into(), "docker git".into())
+    );
+    let least = (requires.cores, requires.memory_mb, requires.disk_mb);
+    assert_eq!(least, (Some(4), Some(8000), Some(1_099_512)));
+    let limits = (steps.limits.cpu_millis, steps.limits.memory_mb, steps.limits.disk_mb);
+    assert_eq!(limits, (Some(1500), Some(512), None));
     assert_eq!(steps.steps[0].retry.as_ref().map(|retry| retry.max), Some(1));
 }
 
 /// P15
 #[test]
 fn a_companion_that_names_nothing_of_the_workflow_is_refused() {
-    let text = "on: push\njobs:\n  build:\n    runs-on: x\n    steps: [{id: flaky, run: t}]\n  call:\n    uses: o/r/.github/workflows/x.yml@v1\n";
-    let companion = "jobs:\n  biuld: {retry: {max: 1}}\n  build:\n    retry: {max: 99}\n    prefer: [{after: 1}]\n    steps: {flakey: {retry: {max: 1.5}}}\n  call: {prefer: []}\n";
+    let text = "on: push\njobs:\n  build:\n    runs-on: x\n    steps: [{id: flaky, run: t}]\n  call:\n    uses: o/r/.github/workflows/x.yml@v1\n  big: {runs-on: x, steps: [{run: t}]}\n  picky: {runs-on: x, steps: [{run: t}]}\n";
+    let companion = "jobs:\n  biuld: {retry: {max: 1}}\n  build:\n    retry: {max: 99}\n    prefer: [{after: 1}]\n    steps: {flakey: {retry: {max: 1.5}}}\n  call: {prefer: [], limits: {cores: 1}}\n  big:\n    requires: {cores: 0, memory: 8, disk: much, tools: [\"a\\tb\"]}\n    limits: {cores: 0, memory: 8 G}\n  picky:\n    prefer: [&a {pool: a}, *a, *a, *a, *a, *a, *a, *a, *a, *a, *a, *a, *a, *a, *a, *a, *a]\n";
     let files = Files::default().with(".kiln/workflows/ci.yml", companion);
     assert_eq!(
         errors(text, &files, None),
@@ -260,6 +270,14 @@ fn a_companion_that_names_nothing_of_the_workflow_is_refused() {
             "5: a preference needs `labels` or a `pool`",
             "6: the workflow has no step `flakey`",
             "7: `prefer` does not apply to a job that calls a workflow",
+            "7: `limits` does not apply to a job that calls a workflow",
+            "8: the tool `a\u{fffd}b` has a control character; expected plain text",
+            "9: expected a whole number from 1 to 4096, found `0`",
+            "9: expected a size such as `512 MB` or `4 GB`, found `8`",
+            "9: expected a size such as `512 MB` or `4 GB`, found `much`",
+            "10: expected a number of cores from 0.01 to 4096, found `0`",
+            "10: expected a size such as `512 MB` or `4 GB`, found `8 G`",
+            "11: 17 preferences are too many; at most 16",
         ]
     );
 }

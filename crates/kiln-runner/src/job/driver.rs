@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
@@ -39,7 +39,9 @@ pub struct Host {
     pub resolver: Resolver,
     /// The repository of the workflow, as actions fetch it.
     pub origin: Origin,
-    pub nodes: Nodes,
+    /// Its name, as jobs are told.
+    pub name: String,
+    pub nodes: Arc<Nodes>,
     /// How long a job may take that sets no limit itself.
     pub timeout: Duration,
     /// How long a step may print nothing.
@@ -108,7 +110,7 @@ impl<'j> Shared<'j> {
             output,
             tree,
             github: task.contexts.github.clone(),
-            runner: super::variables::runner(&task.places),
+            runner: super::variables::runner(&host.name, &task.places),
             files: AtomicUsize::new(1),
             deadline: OnceLock::new(),
             slots: Slots::default(),

@@ -8,6 +8,8 @@ use std::ffi::{OsStr, OsString};
 
 use indexmap::IndexMap;
 
+use crate::git::BINDING_VARIABLES;
+
 /// Variables that came from a workflow, in the order in which they were set.
 pub type Variables = IndexMap<String, String>;
 /// A whole environment; inherited variables need not be text.
@@ -60,6 +62,41 @@ fn set_all(all: &mut Environment, layer: &Variables) {
         if !name.is_empty() && !name.contains(['=', '\0']) && !value.contains('\0') {
             all.insert(name.into(), value.into());
         }
+    }
+}
+
+/// What of a process's own environment jobs may see. They must not see what Kiln itself is told, nor
+/// another run's variables, nor the repository whose hook Kiln may have been started by, nor what is
+/// `hidden` from them.
+pub fn inheritable(
+    own: impl IntoIterator<Item = (OsString, OsString)>,
+    hidden: &[String],
+) -> Environment {
+    const FOREIGN: [&str; 5] = ["KILN_", "GITHUB_", "RUNNER_", "INPUT_", "ACTIONS_"];
+    let is_foreign = |name: &OsString| {
+        let name = name.to_string_lossy();
+        FOREIGN.iter().any(|prefix| name.starts_with(prefix))
+            || BINDING_VARIABLES.contains(&&*name)
+            || hidden.iter().any(|hidden| *hidden == name)
+    };
+    let mut inherited = own.into_iter().filter(|(name, _)| !is_foreign(name)).collect();
+    keep_from_proxies(&mut inherited);
+    inherited
+}
+
+/// What a run serves on loopback must not be looked for behind a proxy.
+fn keep_from_proxies(environment: &mut Environment) {
+    let is_proxy = |name: &OsString| name.to_string_lossy().to_lowercase().ends_with("_proxy");
+    if !environment.keys().any(is_proxy) {
+        return;
+    }
+    // Some programs read one, some the other.
+    for name in ["no_proxy", "NO_PROXY"] {
+        let exceptions = environment.entry(name.into()).or_default();
+        if !exceptions.is_empty() {
+            exceptions.push(",");
+        }
+        exceptions.push("localhost,.localhost,127.0.0.1");
     }
 }
 
@@ -219,6 +256,26 @@ mod tests {
         case.check("PATH", Some("/a:/c:/b:/only"));
         case.path = PathAdditions::default();
         case.check("PATH", Some("/only"));
+    }
+
+    #[test]
+    fn jobs_inherit_neither_what_is_kilns_nor_what_is_hidden() {
+        let own = inherited(&[
+            ("HOME", "/root"),
+            ("KILN_RUNNER_KEY", "k"),
+            ("GIT_DIR", "/x"),
+            ("SECRET", "s"),
+            ("HTTPS_PROXY", "http://proxy"),
+            ("NO_PROXY", "intern"),
+        ]);
+        let seen = inheritable(own, &["SECRET".to_owned()]);
+        let expect = inherited(&[
+            ("HOME", "/root"),
+            ("HTTPS_PROXY", "http://proxy"),
+            ("NO_PROXY", "intern,localhost,.localhost,127.0.0.1"),
+            ("no_proxy", "localhost,.localhost,127.0.0.1"),
+        ]);
+        assert_eq!(seen, expect);
     }
 
     #[test]

@@ -114,8 +114,14 @@ impl JobRun<'_, '_> {
     ) -> Result<Executed, String> {
         let files = CommandFiles::create(&self.shared.task.places.scripts, self.next_number())?;
         let github = &self.shared.github;
-        let mut protected =
-            Protected { task: self.shared.task, frame, github, files: &files }.variables();
+        let mut protected = Protected {
+            task: self.shared.task,
+            frame,
+            github,
+            files: &files,
+            runner: &self.shared.host.name,
+        }
+        .variables();
         if let Some(server) = &parts.server {
             protected.insert("GITHUB_SERVER_URL".to_owned(), server.clone());
         }

@@ -26,4 +26,5 @@ mod variables;
 pub use annotations::Annotation;
 pub use deployment::Deployment;
 pub use driver::{Host, run};
+pub(crate) use task::write_event;
 pub use task::{Contexts, Places, Report, Reporter, StepEnd, Task};

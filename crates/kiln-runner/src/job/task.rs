@@ -1,11 +1,13 @@
 //! What a job is given, and what it gives back.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kiln_core::plan::{self, Plan, StepsJob};
 use kiln_core::run::Conclusion;
 use kiln_core::value::Object;
+use kiln_lang::expr::json;
 
 use super::annotations::Annotation;
 use super::deployment::Deployment;
@@ -70,6 +72,27 @@ pub struct Places {
     pub tool_cache: PathBuf,
     /// Actions that were fetched, by commit.
     pub actions: PathBuf,
+}
+
+impl Places {
+    /// The places of one job below a folder of its own. Nothing is made.
+    pub fn below(base: &Path, repository: &str, tool_cache: &Path, actions: &Path) -> Self {
+        // The folder of the repository is named like it, as on GitHub.
+        let name = repository.rsplit('/').next().unwrap_or(repository);
+        Self {
+            workspace: base.join("work").join(name).join(name),
+            temp: base.join("temp"),
+            scripts: base.to_owned(),
+            tool_cache: tool_cache.to_owned(),
+            actions: actions.to_owned(),
+        }
+    }
+}
+
+/// Writes the payload of the event as actions read it.
+pub(crate) fn write_event(github: &Object, path: &Path) -> Result<(), String> {
+    let payload = json::write(&github.get("event").cloned().unwrap_or_default())?;
+    fs::write(path, payload).map_err(|error| format!("cannot write `{}`: {error}", path.display()))
 }
 
 /// How a job ended.

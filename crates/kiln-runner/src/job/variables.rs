@@ -48,6 +48,8 @@ pub(super) struct Protected<'a> {
     pub(super) frame: &'a Frame,
     pub(super) github: &'a Object,
     pub(super) files: &'a CommandFiles,
+    /// The name of the runner.
+    pub(super) runner: &'a str,
 }
 
 impl Protected<'_> {
@@ -69,7 +71,7 @@ impl Protected<'_> {
             ("RUNNER_TOOL_CACHE", path(&places.tool_cache)),
             ("RUNNER_OS", "Linux".to_owned()),
             ("RUNNER_ARCH", arch().to_owned()),
-            ("RUNNER_NAME", "kiln".to_owned()),
+            ("RUNNER_NAME", self.runner.to_owned()),
             ("RUNNER_ENVIRONMENT", "self-hosted".to_owned()),
         ];
         all.extend(own.map(|(name, value)| (name.to_owned(), value)));
@@ -103,11 +105,11 @@ fn arch() -> &'static str {
 }
 
 /// The `runner` context.
-pub(super) fn runner(places: &Places) -> Value {
+pub(super) fn runner(name: &str, places: &Places) -> Value {
     let runner: Object = [
         ("os", Value::from("Linux")),
         ("arch", Value::from(arch())),
-        ("name", Value::from("kiln")),
+        ("name", Value::from(name)),
         ("environment", Value::from("self-hosted")),
         ("temp", Value::from(&*places.temp.to_string_lossy())),
         ("tool_cache", Value::from(&*places.tool_cache.to_string_lossy())),

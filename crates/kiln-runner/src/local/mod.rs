@@ -20,7 +20,7 @@ use kiln_core::time::Timestamp;
 use kiln_core::value::Object;
 use kiln_lang::engine::Expressions;
 
-use crate::job::{Annotation, Deployment, Host, StepEnd};
+use crate::job::{Annotation, Deployment, Host, StepEnd, write_event};
 use crate::process::{Control, Tree};
 use crate::workspace::Pristine;
 
@@ -419,7 +419,7 @@ impl World<'_> {
 fn prepare(options: &Options) -> std::io::Result<()> {
     std::fs::create_dir_all(options.directory.join("logs"))?;
     let event = state::event_path(&options.directory);
-    github::write_event(&options.github, &event).map_err(std::io::Error::other)
+    write_event(&options.github, &event).map_err(std::io::Error::other)
 }
 
 /// The one place that looks at the clock.

@@ -12,7 +12,6 @@ use kiln_core::run::{Conclusion, LegNo};
 
 use crate::job::mask::Masker;
 use crate::job::{self, Contexts, Report, Task};
-use crate::origin::TOKEN_SECRET;
 use crate::process::{Control, Tree};
 
 use super::log::LegReporter;
@@ -217,7 +216,7 @@ impl<'p> Pool<'p> {
             name: queued.name,
             contexts,
             environment: queued.environment?,
-            secrets: with_token(queued.secrets?, options.host.origin.token()),
+            secrets: options.host.origin.with_token(queued.secrets?),
             masker: self.masker.clone(),
             places: room.places.clone(),
         };
@@ -233,12 +232,4 @@ impl<'p> Pool<'p> {
         let number = self.rooms.fetch_add(1, Ordering::Relaxed) + 1;
         Room::new(&room::path_of(&self.options.directory, number), self.options)
     }
-}
-
-/// The secrets of a job: GitHub gives each one a token.
-fn with_token(mut secrets: Vec<(String, String)>, token: &str) -> Vec<(String, String)> {
-    if !secrets.iter().any(|(name, _)| name.eq_ignore_ascii_case(TOKEN_SECRET)) {
-        secrets.push((TOKEN_SECRET.to_owned(), token.to_owned()));
-    }
-    secrets
 }

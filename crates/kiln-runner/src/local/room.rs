@@ -23,14 +23,8 @@ pub(super) struct Room {
 impl Room {
     /// Makes a room below a folder that does not exist yet.
     pub(super) fn new(base: &Path, options: &Options) -> Result<Self, String> {
-        let name = repository_name(options);
-        let places = Places {
-            workspace: base.join("work").join(name).join(name),
-            temp: base.join("temp"),
-            scripts: base.to_owned(),
-            tool_cache: options.tool_cache.clone(),
-            actions: options.host.resolver.store.clone(),
-        };
+        let (tools, actions) = (&options.tool_cache, &options.host.resolver.store);
+        let places = Places::below(base, repository_name(options), tools, actions);
         let workspace =
             options.pristine.copy_to(&places.workspace).map_err(|error| error.to_string())?;
         fs::create_dir(&places.temp)
@@ -86,10 +80,9 @@ fn is_ours(entry: &fs::DirEntry, work: &Path, temp: &Path) -> bool {
     }
 }
 
-/// The name of the repository, which is the name of its folder.
 fn repository_name(options: &Options) -> &str {
     let full = options.github.get("repository").and_then(kiln_core::value::Value::as_str);
-    full.and_then(|name| name.rsplit('/').next()).unwrap_or("repository")
+    full.unwrap_or("repository")
 }
 
 /// Removes all that is in a folder.

@@ -22,7 +22,7 @@ use crate::git::{GitError, Repository};
 use crate::process::{Control, Tree};
 use crate::random;
 
-pub use served::Served;
+pub use served::{Fetch, Served};
 use server::Server;
 use token::Tokens;
 use upload_pack::UploadPack;
@@ -90,6 +90,14 @@ impl Origin {
     /// What `github.token` is.
     pub fn token(&self) -> &str {
         &self.token
+    }
+
+    /// The secrets of a job: GitHub gives each one a token.
+    pub fn with_token(&self, mut secrets: Vec<(String, String)>) -> Vec<(String, String)> {
+        if !secrets.iter().any(|(name, _)| name.eq_ignore_ascii_case(TOKEN_SECRET)) {
+            secrets.push((TOKEN_SECRET.to_owned(), self.token.clone()));
+        }
+        secrets
     }
 
     /// The repository of the run on this machine, with all its refs.

@@ -21,10 +21,13 @@ const AUTHOR: [(&str, &str); 4] = [
     ("GIT_COMMITTER_EMAIL", "kiln@localhost"),
 ];
 
+/// Brings the commit of a run into the source, when it is first needed.
+pub type Fetch = Box<dyn Fn() -> Result<(), GitError> + Send + Sync>;
+
 /// Made when it is first needed: most runs fetch nothing.
-#[derive(Debug)]
 pub struct Served {
     source: Repository,
+    fetch: Option<Fetch>,
     directory: PathBuf,
     made: OnceLock<Made>,
 }
@@ -37,9 +40,21 @@ struct Made {
     index: PathBuf,
 }
 
+impl std::fmt::Debug for Served {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("Served");
+        shown.field("source", &self.source).field("directory", &self.directory).finish()
+    }
+}
+
 impl Served {
     pub fn of(source: &Repository, directory: PathBuf) -> Self {
-        Self { source: source.clone(), directory, made: OnceLock::new() }
+        Self { source: source.clone(), fetch: None, directory, made: OnceLock::new() }
+    }
+
+    /// A source that may not have the commit yet, nor be there at all, before it was fetched.
+    pub fn fetched(source: &Repository, fetch: Fetch, directory: PathBuf) -> Self {
+        Self { fetch: Some(fetch), ..Self::of(source, directory) }
     }
 
     /// The repository that has all commits of the run.
@@ -64,6 +79,9 @@ impl Served {
     }
 
     fn make(&self) -> Result<Made, GitError> {
+        if let Some(fetch) = &self.fetch {
+            fetch()?;
+        }
         let mut question = vec!["rev-parse", "--path-format=absolute", "--show-object-format"];
         question
             .extend(["objects", "shallow", "index"].iter().flat_map(|name| ["--git-path", name]));

@@ -6,6 +6,8 @@ use axum::response::{IntoResponse, Response};
 use kiln_proto::problem::{MEDIA_TYPE, Problem};
 use kiln_store::{Refusal, StoreError};
 
+use super::middleware::request_id;
+
 /// A request that is not done, and why.
 #[derive(Debug)]
 pub struct Failure {
@@ -45,6 +47,11 @@ impl Failure {
     /// 404: there is none, or it is not for whoever asks.
     pub fn not_found(what: &str) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not-found", format!("there is no such {what}"))
+    }
+
+    /// 405: the address is right, the verb is not.
+    pub fn wrong_method(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "wrong-method", detail)
     }
 
     /// 409: the state of things forbids it.
@@ -138,7 +145,7 @@ impl IntoResponse for Failure {
             status: self.status.as_u16(),
             message: self.detail.clone(),
             detail: Some(self.detail),
-            instance: None,
+            instance: request_id(),
             wanted: self.wanted,
         };
         let mut response = (self.status, Json(problem)).into_response();

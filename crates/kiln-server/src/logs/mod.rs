@@ -1,10 +1,15 @@
 //! The logs of jobs, behind an interface that says nothing about where they lie.
 
+mod file;
+
 use std::fmt::Debug;
 use std::pin::Pin;
 
 use bytes::Bytes;
-use kiln_core::id::JobId;
+use kiln_core::id::{JobId, RunId};
+use tokio::sync::watch;
+
+pub use file::FileLogs;
 
 /// The log of one claim of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -29,8 +34,15 @@ pub trait Logs: Debug + Send + Sync {
     /// Bytes from an offset on, `limit` at most; none at the end.
     fn read(&self, log: LogId, from: u64, limit: usize) -> Future<'_, Bytes>;
 
+    /// Changes whenever bytes were added on this server: read on then. The value says how long the log was
+    /// at the last write here, and 0 before the first.
+    fn follow(&self, log: LogId) -> watch::Receiver<u64>;
+
+    /// Runs above one that have logs here, in order, `limit` at most.
+    fn runs(&self, after: RunId, limit: usize) -> Future<'_, Vec<RunId>>;
+
     /// Removes all logs of a run.
-    fn forget(&self, run: kiln_core::id::RunId) -> Future<'_, ()>;
+    fn forget(&self, run: RunId) -> Future<'_, ()>;
 }
 
 #[derive(Debug, thiserror::Error)]

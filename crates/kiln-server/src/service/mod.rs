@@ -1,1 +1,22 @@
 //! Verbs across store, core and language: one module for each use case.
+
+pub mod change;
+pub mod claim;
+pub mod context;
+pub mod doctor;
+pub mod events;
+pub mod heartbeat;
+pub mod job;
+pub mod jobs;
+pub mod keys;
+pub mod log;
+pub mod names;
+pub mod pause;
+pub mod register;
+pub mod report;
+pub mod repos;
+pub mod runners;
+pub mod runs;
+pub mod tokens;
+pub mod trigger;
+pub mod worker;

@@ -22,7 +22,8 @@ pub(super) struct Open {
     pub(super) floor: i64,
 }
 
-/// The lanes of these queues that may have jobs. Paused queues and repositories have none.
+/// The lanes of these queues that may have jobs. Paused queues and repositories have none, and a paused
+/// server has none at all.
 pub(super) async fn open_lanes(
     tx: &mut Tx<'_>,
     queues: &BTreeSet<QueueId>,
@@ -30,10 +31,12 @@ pub(super) async fn open_lanes(
     let sql = Sql::of(
         "SELECT l.id, l.queue_id, l.priority, l.org_id, l.repo_id, l.class, l.floor
          FROM lanes AS l JOIN queues AS q ON q.id = l.queue_id JOIN repositories AS r ON r.id = l.repo_id
-         WHERE l.queue_id = $1 AND l.active = 1 AND q.paused IS NULL AND r.paused IS NULL",
+         WHERE l.queue_id = $1 AND l.active = 1 AND q.paused IS NULL AND r.paused IS NULL
+             AND NOT EXISTS (SELECT 1 FROM settings WHERE name = 'paused')",
         "SELECT l.id, l.queue_id, l.priority, l.org_id, l.repo_id, l.class, l.floor
          FROM lanes AS l JOIN queues AS q ON q.id = l.queue_id JOIN repositories AS r ON r.id = l.repo_id
-         WHERE l.queue_id = ANY($1) AND l.active = 1 AND q.paused IS NULL AND r.paused IS NULL",
+         WHERE l.queue_id = ANY($1) AND l.active = 1 AND q.paused IS NULL AND r.paused IS NULL
+             AND NOT EXISTS (SELECT 1 FROM settings WHERE name = 'paused')",
     );
     let keys: Vec<Vec<Value>> = queues.iter().map(|queue| vec![queue.0.into()]).collect();
     tx.rows_all(sql, &keys).await?.iter().map(lane_of).collect()

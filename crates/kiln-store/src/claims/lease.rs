@@ -43,7 +43,7 @@ pub enum Command {
 }
 
 impl Command {
-    fn parse(word: &str) -> Option<Self> {
+    pub(super) fn parse(word: &str) -> Option<Self> {
         match word {
             "cancel" => Some(Self::Cancel),
             "kill" => Some(Self::Kill),

@@ -5,23 +5,32 @@
 //! all in one transaction. What a claim reads depends on how many repositories wait, never on how many
 //! jobs they have.
 
+mod holding;
 mod lanes;
 mod lease;
+mod machines;
+mod pace;
 mod shares;
 mod take;
 mod tidy;
 mod usage;
+mod waiting;
 
 use std::time::Duration;
 
 use kiln_core::id::{JobId, OrgId, QueueId, RepoId, RunId, RunnerId};
 use kiln_core::queue::{Policy, Requirements};
+pub use kiln_core::queue::{Serving, serving};
 use kiln_core::time::Timestamp;
 
+pub(crate) use holding::in_queues;
+pub use holding::{COUNTED, Lease, lease, leases_of, waiting_count, waiting_repositories};
 pub(crate) use lanes::remove;
 pub use lease::{Beat, Command, Held, Pulse};
+pub(crate) use machines::{Machine, machines};
 pub use tidy::tidy_lanes;
 pub use usage::fold;
+pub use waiting::{WaitingJob, Waits, waiting, why};
 
 use crate::{StoreError, Tx};
 
@@ -32,13 +41,28 @@ pub const LEASE: Duration = Duration::from_mins(1);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asking {
     pub runner: RunnerId,
-    /// Queues whose requirements it meets.
-    pub queues: Vec<QueueId>,
+    /// Queues whose requirements it meets; see [`serving`].
+    pub queues: Vec<Serving>,
     /// Whose jobs it takes; a shared runner takes all.
     pub org: Option<OrgId>,
     pub want: u32,
     /// The same question has the same nonce, and gets the same answer.
     pub nonce: String,
+    /// Repositories that it has worked for lately.
+    pub warm: Vec<RepoId>,
+}
+
+impl Asking {
+    /// A shared runner that is warm for nothing.
+    pub fn new<Q: Into<Serving>>(
+        runner: RunnerId,
+        queues: impl IntoIterator<Item = Q>,
+        want: u32,
+        nonce: impl Into<String>,
+    ) -> Self {
+        let queues = queues.into_iter().map(Into::into).collect();
+        Self { runner, queues, org: None, want, nonce: nonce.into(), warm: Vec::new() }
+    }
 }
 
 /// A job that a runner has now.
@@ -65,6 +89,8 @@ pub struct Given {
     /// There are jobs for those that got too few, but another server was looking at them. It is worth
     /// asking again in a moment.
     pub passed_over: bool,
+    /// For each question: from then on the runner may take a job that waits for preferred ones until then.
+    pub again: Vec<Option<Timestamp>>,
 }
 
 /// Gives jobs to runners, as fairly as `policy` says.
@@ -81,13 +107,15 @@ pub async fn heartbeat(tx: &mut Tx<'_>, beats: &[Beat]) -> Result<Vec<Pulse>, St
     lease::heartbeat(tx, beats).await
 }
 
-/// All queues, to compute which of them a runner can serve.
+/// All queues, to compute which of them a runner can serve. One whose requirements cannot be read is left
+/// out: a newer server may ask for what this one does not know, and its jobs must not stop all others.
 pub async fn queues(tx: &mut Tx<'_>) -> Result<Vec<(QueueId, Requirements)>, StoreError> {
     let rows = tx.rows("SELECT id, requirements FROM queues ORDER BY id", &[]).await?;
-    let queue = |row: &crate::Row| {
-        let requirements = Requirements::parse(&row.get::<String>(1)?);
-        let requirements = requirements.map_err(|error| StoreError::Database(error.to_string()))?;
-        Ok((QueueId(row.get(0)?), requirements))
-    };
-    rows.iter().map(queue).collect()
+    let mut queues = Vec::with_capacity(rows.len());
+    for row in &rows {
+        if let Ok(requirements) = Requirements::parse(&row.get::<String>(1)?) {
+            queues.push((QueueId(row.get(0)?), requirements));
+        }
+    }
+    Ok(queues)
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use kiln_core::id::{JobId, LaneId, OrgId, QueueId, RepoId, RunId};
 use kiln_core::queue::{Asker, Batch, Head, Lane, Next, Pick, Picker, Policy};
 use kiln_core::run;
+use kiln_core::time::Timestamp;
 
 use super::lanes::{self, Open, Place};
 use super::shares::shares;
@@ -27,14 +28,16 @@ pub(super) async fn claim(
     let is_new = |at: usize| answers[at].is_empty() && first[at] == at;
     let wants: Vec<u32> =
         asking.iter().enumerate().map(|(at, one)| if is_new(at) { one.want } else { 0 }).collect();
-    let passed_over = give(tx, policy, asking, &wants, &mut answers).await?;
+    let mut again = vec![None; asking.len()];
+    let passed_over = give(tx, policy, asking, &wants, &mut answers, &mut again).await?;
     for (at, first) in first.into_iter().enumerate() {
         if first != at {
             let (earlier, later) = answers.split_at_mut(at);
             later[0].clone_from(&earlier[first]);
+            again[at] = again[first];
         }
     }
-    Ok(Given { jobs: answers, passed_over })
+    Ok(Given { jobs: answers, passed_over, again })
 }
 
 /// For each question where it stands first: a runner that did not wait for its answer asks again.
@@ -51,10 +54,11 @@ async fn give(
     asking: &[Asking],
     wants: &[u32],
     answers: &mut [Vec<Claimed>],
+    again: &mut [Option<Timestamp>],
 ) -> Result<bool, StoreError> {
     let wanting = asking.iter().zip(wants).filter(|(_, want)| **want > 0);
     let queues: BTreeSet<QueueId> =
-        wanting.flat_map(|(asking, _)| asking.queues.iter().copied()).collect();
+        wanting.flat_map(|(asking, _)| asking.queues.iter().map(|serving| serving.queue)).collect();
     let open = lanes::open_lanes(tx, &queues).await?;
     if open.is_empty() {
         return Ok(false);
@@ -67,6 +71,7 @@ async fn give(
         queues: asking.queues.clone(),
         org: asking.org,
         want: *want,
+        warm: asking.warm.clone(),
     };
     let batch = Batch {
         now: millis(tx.now()),
@@ -76,7 +81,11 @@ async fn give(
         repos: shares.repos,
         askers: asking.iter().zip(wants).map(asker).collect(),
     };
-    let (picks, passed_over) = choose(tx, Picker::new(batch), &open).await?;
+    let mut picker = Picker::new(batch);
+    let (picks, passed_over) = choose(tx, &mut picker, &open).await?;
+    for (number, again) in again.iter_mut().enumerate() {
+        *again = picker.again(number).map(|at| Timestamp(at.unsigned_abs()));
+    }
     let lanes: HashMap<LaneId, Lane> = open.iter().map(|open| (open.lane.id, open.lane)).collect();
     let picks = lease::within_limits(tx, picks, &lanes, &limited).await?;
     take(tx, asking, &picks, &lanes, &limited, answers).await?;
@@ -86,13 +95,13 @@ async fn give(
 /// Asks the picker until it is done, and brings the heads of lanes that it wants.
 async fn choose(
     tx: &mut Tx<'_>,
-    mut picker: Picker<Place>,
+    picker: &mut Picker<Place>,
     open: &[Open],
 ) -> Result<(Vec<Chosen>, bool), StoreError> {
     let floors: HashMap<LaneId, i64> = open.iter().map(|open| (open.lane.id, open.floor)).collect();
     let mut picks = Vec::new();
-    // How many jobs were found in the lanes that were looked at.
-    let mut seen: BTreeMap<LaneId, i64> = BTreeMap::new();
+    // How many jobs were found in the lanes that were read to their end.
+    let mut seen: BTreeMap<LaneId, (i64, bool)> = BTreeMap::new();
     loop {
         let wanted = match picker.next() {
             Next::Pick(pick) => {
@@ -101,8 +110,9 @@ async fn choose(
             }
             Next::Done if picker.wanted() == 0 => return Ok((picks, false)),
             Next::Done => {
+                let ended = seen.iter().filter(|(_, (_, ended))| *ended);
                 let seen: Vec<_> =
-                    seen.iter().map(|(lane, count)| (*lane, floors[lane], *count)).collect();
+                    ended.map(|(lane, (count, _))| (*lane, floors[lane], *count)).collect();
                 return Ok((picks, lanes::hold_more(tx, &seen).await?));
             }
             Next::Fetch(wanted) => wanted,
@@ -119,8 +129,10 @@ async fn choose(
         }
         for lane in wanted {
             let heads = found.remove(&lane).unwrap_or_default();
-            *seen.entry(lane).or_default() += i64::try_from(heads.len()).unwrap_or(i64::MAX);
             let exhausted = heads.len() < piece;
+            let (count, ended) = seen.entry(lane).or_default();
+            *count += i64::try_from(heads.len()).unwrap_or(i64::MAX);
+            *ended = exhausted;
             picker.heads(lane, heads, exhausted);
         }
     }

@@ -12,8 +12,8 @@ use crate::{StoreError, Tx};
 /// How many charges are added up in one transaction.
 const PIECE: u32 = 5_000;
 
-/// Adds charges up, decayed by the hour. Returns how many there were; as many as a piece has means that
-/// there may be more.
+/// Adds charges up, decayed by the hour, and counts jobs that ended with their runners. Returns how many
+/// there were; as many as a piece has means that there may be more.
 pub async fn fold(tx: &mut Tx<'_>) -> Result<usize, StoreError> {
     let sql = Sql::of(
         "DELETE FROM usage_deltas WHERE id IN (SELECT id FROM usage_deltas ORDER BY at LIMIT $1)
@@ -36,7 +36,8 @@ pub async fn fold(tx: &mut Tx<'_>) -> Result<usize, StoreError> {
     for (key, sum) in sums {
         add(tx, key, sum).await?;
     }
-    Ok(rows.len())
+    let ends = super::pace::fold(tx, PIECE).await?;
+    Ok(rows.len().max(ends))
 }
 
 async fn add(tx: &mut Tx<'_>, (org, repo): (i64, i64), sum: Used) -> Result<(), StoreError> {

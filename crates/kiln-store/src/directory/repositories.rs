@@ -10,7 +10,7 @@ use super::page::Page;
 use super::scope::Scope;
 use super::{names, organizations};
 use crate::words::words;
-use crate::{Refusal, Row, StoreError, Tx, Value};
+use crate::{Refusal, Row, Signal, StoreError, Tx, Value};
 
 words! {
     /// Who may see a repository.
@@ -187,7 +187,12 @@ pub async fn resume(
     id: RepoId,
 ) -> Result<(), StoreError> {
     let sql = "UPDATE repositories SET paused = $2, updated_at = $3 WHERE id = $1";
-    set(tx, (scope, actor, id), (sql, Value::Null), "repository.resume", json!(null)).await
+    set(tx, (scope, actor, id), (sql, Value::Null), "repository.resume", json!(null)).await?;
+    let sql = "SELECT DISTINCT queue_id FROM lanes WHERE repo_id = $1 AND active = 1";
+    for row in tx.rows(sql, &[id.into()]).await? {
+        tx.signal(Signal::Work(row.get(0)?));
+    }
+    Ok(())
 }
 
 pub async fn set_shares(

@@ -11,7 +11,7 @@ use super::audit::{self, Deed};
 use super::page::Page;
 use super::scope::Scope;
 use super::{names, pools};
-use crate::{Row, StoreError, Tx};
+use crate::{Row, Signal, Sql, StoreError, Tx, Value};
 
 /// A sign of life is written only when the last one is older than this.
 pub const DEBOUNCE: Duration = Duration::from_secs(30);
@@ -39,8 +39,15 @@ pub struct Runner {
     pub about: About,
     /// Access tokens of an earlier epoch are revoked.
     pub epoch: i64,
+    /// Others want it to take no more jobs.
     pub draining: bool,
+    /// It says itself that it takes no more.
+    pub leaving: bool,
+    /// How its machine does, as it said last; JSON.
+    pub health: Option<String>,
+    /// How fast it is, compared with what jobs usually take.
     pub speed: f64,
+    /// How many jobs it has ended, and how many of them failed.
     pub completed: i64,
     pub failed: i64,
     pub registered_at: Timestamp,
@@ -150,7 +157,8 @@ pub async fn register_again(
         .one(
             "runner",
             "UPDATE runners SET capabilities = $4, max_parallel = $5, single_use = $6, os = $7, \
-             architecture = $8, version = $9, protocol = $10, public_key = $11, last_seen_at = $12 \
+             architecture = $8, version = $9, protocol = $10, public_key = $11, last_seen_at = $12, \
+             leaving = 0 \
              WHERE id = $1 AND credential = $2 AND unregistered_at IS NULL \
              AND (org_id = $3 OR $3 IS NULL) RETURNING org_id",
             &row,
@@ -213,16 +221,86 @@ pub async fn seen(tx: &mut Tx<'_>, scope: Scope, id: RunnerId) -> Result<bool, S
     Ok(tx.execute(sql, &row).await? > 0)
 }
 
+/// What a runner says of its machine (JSON), and whether it takes no more jobs. It is a sign of life, too,
+/// and like that written every 30 s at most; only that it leaves is written at once. Says whether anything
+/// was written.
+pub async fn set_health(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    id: RunnerId,
+    health: &str,
+    leaving: bool,
+) -> Result<bool, StoreError> {
+    names::json("the health of a runner", health)?;
+    let now = tx.now();
+    let before = Timestamp(now.0.saturating_sub(millis(DEBOUNCE)));
+    let sql = "UPDATE runners SET health = $5, health_at = $3, leaving = $6, last_seen_at = $3 \
+               WHERE id = $1 AND unregistered_at IS NULL AND (org_id = $2 OR $2 IS NULL) \
+               AND (leaving <> $6 OR last_seen_at < $4 \
+               OR (coalesce(health_at, 0) < $4 AND coalesce(health, '') <> $5))";
+    let row =
+        [id.into(), scope.parameter(), now.into(), before.into(), health.into(), leaving.into()];
+    let written = tx.execute(sql, &row).await? > 0;
+    if written {
+        tx.signal(Signal::Runner(id));
+    }
+    Ok(written)
+}
+
+/// Unregisters runners that were not heard of since and have no jobs. Says which.
+pub async fn forget(tx: &mut Tx<'_>, before: Timestamp) -> Result<Vec<RunnerId>, StoreError> {
+    let sql = "UPDATE runners SET unregistered_at = $2, epoch = epoch + 1 \
+               WHERE unregistered_at IS NULL AND last_seen_at < $1 \
+               AND NOT EXISTS (SELECT 1 FROM leases WHERE runner_id = runners.id) \
+               RETURNING id, org_id";
+    let rows = tx.rows(sql, &[before.into(), tx.now().into()]).await?;
+    let mut forgotten = Vec::with_capacity(rows.len());
+    for row in &rows {
+        let id = row.get(0)?;
+        let detail = json!({ "silent_since": before.0 });
+        record(tx, &Actor::system("retention"), row.get(1)?, id, "runner.forget", detail).await?;
+        forgotten.push(id);
+    }
+    Ok(forgotten)
+}
+
+/// What a server must know at once when it changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    pub id: RunnerId,
+    pub epoch: i64,
+    pub draining: bool,
+    pub leaving: bool,
+}
+
+/// The marks of these runners; one that has gone has none.
+pub async fn marks(tx: &mut Tx<'_>, ids: &[RunnerId]) -> Result<Vec<Mark>, StoreError> {
+    let sql = Sql::of(
+        "SELECT id, epoch, draining, leaving FROM runners WHERE unregistered_at IS NULL \
+         AND id IN (SELECT value FROM json_each($1))",
+        "SELECT id, epoch, draining, leaving FROM runners WHERE unregistered_at IS NULL \
+         AND id = ANY($1)",
+    );
+    let ids: Value = ids.iter().map(|id| id.0).collect();
+    let mark = |row: &Row| {
+        let (id, epoch) = (row.get(0)?, row.get(1)?);
+        Ok(Mark { id, epoch, draining: row.get(2)?, leaving: row.get(3)? })
+    };
+    tx.rows(sql, &[ids]).await?.iter().map(mark).collect()
+}
+
+macro_rules! columns {
+    () => {
+        "runners.id, runners.org_id, runners.pool_id, runners.name, capabilities, max_parallel, \
+         single_use, os, architecture, version, protocol, public_key, epoch, draining, speed, \
+         completed, failed, registered_at, last_seen_at, \
+         (SELECT count(*) FROM leases WHERE runner_id = runners.id), leaving, health"
+    };
+}
+
 macro_rules! select {
     ($rest:literal) => {
-        concat!(
-            "SELECT id, org_id, pool_id, name, capabilities, max_parallel, single_use, os, \
-             architecture, version, protocol, public_key, epoch, draining, speed, completed, failed, \
-             registered_at, last_seen_at, \
-             (SELECT count(*) FROM leases WHERE runner_id = runners.id) \
-             FROM runners WHERE unregistered_at IS NULL AND ",
-            $rest
-        )
+        concat!("SELECT ", columns!(), " FROM runners WHERE unregistered_at IS NULL AND ", $rest)
     };
 }
 
@@ -248,6 +326,37 @@ pub async fn list(
     let rows = tx.rows(sql, &[org.into(), page.rising(), page.limit()]).await?;
     let now = tx.now();
     rows.iter().map(|row| runner(row, now)).collect()
+}
+
+/// A runner with the names of whose it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listed {
+    pub runner: Runner,
+    /// `None` when it is shared.
+    pub org_name: Option<String>,
+    pub pool_name: String,
+}
+
+/// All runners that the scope sees, by age.
+pub async fn list_all(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    page: Page,
+) -> Result<Vec<Listed>, StoreError> {
+    let sql = concat!(
+        "SELECT ",
+        columns!(),
+        ", organizations.name, pools.name FROM runners JOIN pools ON pools.id = runners.pool_id \
+         LEFT JOIN organizations ON organizations.id = runners.org_id \
+         WHERE unregistered_at IS NULL AND (runners.org_id = $1 OR $1 IS NULL) AND runners.id > $2 \
+         ORDER BY runners.id LIMIT $3"
+    );
+    let rows = tx.rows(sql, &[scope.parameter(), page.rising(), page.limit()]).await?;
+    let now = tx.now();
+    let listed = |row: &Row| {
+        Ok(Listed { runner: runner(row, now)?, org_name: row.get(22)?, pool_name: row.get(23)? })
+    };
+    rows.iter().map(listed).collect()
 }
 
 fn check(about: &About) -> Result<(), StoreError> {
@@ -285,6 +394,8 @@ fn runner(row: &Row, now: Timestamp) -> Result<Runner, StoreError> {
         },
         epoch: row.get(12)?,
         draining: row.get(13)?,
+        leaving: row.get(20)?,
+        health: row.get(21)?,
         speed: row.get(14)?,
         completed: row.get(15)?,
         failed: row.get(16)?,
@@ -316,6 +427,8 @@ async fn record(
     action: &'static str,
     detail: serde_json::Value,
 ) -> Result<(), StoreError> {
+    // Servers keep what they know of their runners in memory.
+    tx.signal(Signal::Runner(id));
     audit::record(tx, actor, Deed { org, action, subject: id.0, detail }).await
 }
 

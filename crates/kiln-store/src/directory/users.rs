@@ -20,6 +20,8 @@ pub struct User {
     pub created_at: Timestamp,
     /// Since when they may not do anything.
     pub disabled_at: Option<Timestamp>,
+    /// Administrators may do everything in the whole installation.
+    pub admin: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -69,10 +71,32 @@ pub async fn set_disabled(
     record(tx, actor, id, action, json!(null)).await
 }
 
+/// Makes somebody an administrator of the whole installation, or takes that away.
+pub async fn set_admin(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    actor: &Actor,
+    id: UserId,
+    admin: bool,
+) -> Result<(), StoreError> {
+    scope.system("user")?;
+    let sql = "UPDATE users SET admin = $2 WHERE id = $1";
+    if tx.execute(sql, &[id.into(), admin.into()]).await? == 0 {
+        return Err(Refusal::NotFound("user").into());
+    }
+    let action = if admin { "user.make_admin" } else { "user.unmake_admin" };
+    record(tx, actor, id, action, json!(null)).await
+}
+
+/// Whether there is anybody yet: a server that knows nobody lets its first administrator in.
+pub async fn any(tx: &mut Tx<'_>) -> Result<bool, StoreError> {
+    Ok(tx.row("SELECT 1 FROM users LIMIT 1", &[]).await?.is_some())
+}
+
 macro_rules! select {
     ($rest:literal) => {
         concat!(
-            "SELECT id, name, email, display_name, created_at, disabled_at FROM users WHERE ",
+            "SELECT id, name, email, display_name, created_at, disabled_at, admin FROM users WHERE ",
             $rest
         )
     };
@@ -103,13 +127,19 @@ pub async fn list(tx: &mut Tx<'_>, scope: Scope, page: Page) -> Result<Vec<User>
 }
 
 fn user(row: &Row) -> Result<User, StoreError> {
+    user_from(row, 0)
+}
+
+/// A user whose columns begin at `at`, in the order that lists have them.
+pub(super) fn user_from(row: &Row, at: usize) -> Result<User, StoreError> {
     Ok(User {
-        id: row.get(0)?,
-        name: row.get(1)?,
-        email: row.get(2)?,
-        display_name: row.get(3)?,
-        created_at: row.get(4)?,
-        disabled_at: row.get(5)?,
+        id: row.get(at)?,
+        name: row.get(at + 1)?,
+        email: row.get(at + 2)?,
+        display_name: row.get(at + 3)?,
+        created_at: row.get(at + 4)?,
+        disabled_at: row.get(at + 5)?,
+        admin: row.get(at + 6)?,
     })
 }
 

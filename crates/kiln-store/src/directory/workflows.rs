@@ -9,7 +9,7 @@ use super::audit::{self, Deed};
 use super::page::Page;
 use super::scope::Scope;
 use super::{names, repositories};
-use crate::{Row, StoreError, Tx};
+use crate::{Row, Sql, StoreError, Tx};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workflow {
@@ -126,6 +126,19 @@ pub async fn next_run_number(
 ) -> Result<i64, StoreError> {
     let sql = "UPDATE workflows SET runs = runs + 1 \
                WHERE id = $1 AND (org_id = $2 OR $2 IS NULL) RETURNING runs";
+    tx.one("workflow", sql, &[id.into(), scope.parameter()]).await?.get(0)
+}
+
+/// The number that the next run will have. Nobody else takes it before this transaction ends.
+pub async fn coming_run_number(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    id: WorkflowId,
+) -> Result<i64, StoreError> {
+    let sql = Sql::of(
+        "SELECT runs + 1 FROM workflows WHERE id = $1 AND (org_id = $2 OR $2 IS NULL)",
+        "SELECT runs + 1 FROM workflows WHERE id = $1 AND (org_id = $2 OR $2 IS NULL) FOR UPDATE",
+    );
     tx.one("workflow", sql, &[id.into(), scope.parameter()]).await?.get(0)
 }
 

@@ -51,10 +51,19 @@ pub enum EventKind {
         number: u32,
         name: String,
     },
+    /// It failed, and is tried again.
+    StepRetried {
+        number: u32,
+        failed_try: u32,
+    },
     StepFinished {
         number: u32,
+        /// What counts, after `continue-on-error`.
         #[serde(with = "word")]
         conclusion: Conclusion,
+        /// How it was.
+        #[serde(default, skip_serializing_if = "Option::is_none", with = "word_if_any")]
+        outcome: Option<Conclusion>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exit_code: Option<i32>,
     },
@@ -90,6 +99,12 @@ pub struct Annotation {
     pub column: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_column: Option<u32>,
+    /// The step that said it, by the runner's number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<u32>,
+    /// What the tool calls it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -176,6 +191,34 @@ mod word {
     }
 }
 
+/// The same where there may be none.
+mod word_if_any {
+    use kiln_core::run::Conclusion;
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    #[expect(
+        clippy::ref_option,
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde passes references"
+    )]
+    pub(super) fn serialize<S: Serializer>(
+        conclusion: &Option<Conclusion>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        conclusion.map(Conclusion::github).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Conclusion>, D::Error> {
+        let known = |word: String| {
+            Conclusion::of_github(&word).ok_or_else(|| D::Error::custom("unknown conclusion"))
+        };
+        Option::<String>::deserialize(deserializer)?.map(known).transpose()
+    }
+}
+
 /// Ids as plain numbers.
 mod number {
     use kiln_core::id::RunnerId;
@@ -233,7 +276,20 @@ mod tests {
             end_line: None,
             column: None,
             end_column: None,
+            step: None,
+            code: None,
         };
+        let finished = EventKind::StepFinished {
+            number: 2,
+            conclusion: Conclusion::Success,
+            outcome: Some(Conclusion::Failure),
+            exit_code: None,
+        };
+        check(
+            &finished,
+            "step_finished",
+            Some(r#"{"number":2,"conclusion":"success","outcome":"failure"}"#),
+        );
         check(
             &EventKind::Annotation(annotation),
             "annotation",

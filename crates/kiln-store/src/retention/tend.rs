@@ -91,7 +91,7 @@ impl Caretaker {
         trouble.map_or(Ok(tended), Err)
     }
 
-    fn kept(&self) -> [(What, Duration); 11] {
+    fn kept(&self) -> [(What, Duration); 14] {
         let keep = &self.keep;
         [
             (What::Runs, keep.runs),
@@ -105,6 +105,9 @@ impl Caretaker {
             (What::Queues, keep.unused),
             (What::Runners, keep.unused),
             (What::RegistrationKeys, keep.unused),
+            (What::ApiTokens, keep.unused),
+            (What::OneTimeKeys, keep.unused),
+            (What::RunnerEnds, days(7)),
         ]
     }
 }

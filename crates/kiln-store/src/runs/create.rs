@@ -13,7 +13,7 @@ use super::change::Work;
 use super::facts::Known;
 use super::open::{Batch, Open};
 use super::rows::Attempt;
-use super::{Runs, load, save, view};
+use super::{Runs, failed, load, save, view};
 use crate::directory::audit::{self, Deed};
 use crate::directory::documents::{self, Hash};
 use crate::directory::{names, workflows};
@@ -101,7 +101,7 @@ impl NewRun {
         self.once.as_ref().map_or(Ok(()), |(key, _)| names::line("the key of a trigger", key, 500))
     }
 
-    fn plan_text(&self) -> Result<Arc<str>, StoreError> {
+    pub(super) fn plan_text(&self) -> Result<Arc<str>, StoreError> {
         let text = serde_json::to_string(&*self.plan)
             .map_err(|error| Refusal::Invalid(format!("the plan cannot be kept: {error}")))?;
         documents::check(&text)?;
@@ -155,6 +155,28 @@ async fn create(
     new: &NewRun,
     plan: &str,
 ) -> Result<Created, StoreError> {
+    match begin(tx, known, new, plan).await? {
+        Begun::Before(run) => Ok(Created::Before(run)),
+        Begun::New(open) => {
+            let run = open.id();
+            start(tx, *open).await?;
+            Ok(Created::New(run))
+        }
+    }
+}
+
+/// A run that is about to start, unless the same trigger made one before.
+pub(super) enum Begun {
+    New(Box<Open>),
+    Before(RunId),
+}
+
+pub(super) async fn begin(
+    tx: &mut Tx<'_>,
+    known: &Known,
+    new: &NewRun,
+    plan: &str,
+) -> Result<Begun, StoreError> {
     new.check()?;
     if workflows::may_start(tx, Scope::Org(new.org), new.workflow).await? != new.repo {
         return Err(Refusal::NotFound("workflow").into());
@@ -162,7 +184,7 @@ async fn create(
     if let Some(once) = &new.once
         && let Some(run) = seen_before(tx, new.repo, once).await?
     {
-        return Ok(Created::Before(run));
+        return Ok(Begun::Before(run));
     }
     let number = workflows::next_run_number(tx, Scope::Org(new.org), new.workflow).await?;
     let run = insert_run(tx, new, number).await?;
@@ -186,8 +208,7 @@ async fn create(
     };
     let facts = known.facts(tx, run, 1, &attempt).await?;
     let row = Run::new(run.0.unsigned_abs(), facts.plan.plan.clone());
-    start(tx, Open::new(row, attempt, facts)).await?;
-    Ok(Created::New(run))
+    Ok(Begun::New(Box::new(Open::new(row, attempt, facts))))
 }
 
 /// Lets a fresh attempt begin.
@@ -275,6 +296,7 @@ async fn again(
     let wanted = run::Wanted { whole: true, ..run::Wanted::default() };
     load::bring(tx, &mut batch, &[(run, wanted)]).await?;
     let earlier = batch.runs.remove(&run).expect("it was found before");
+    failed::may_run_again(&earlier.facts.plan.plan)?;
     let hood = run::again(&earlier.hood, what)
         .map_err(|refused| Refusal::Conflict(refused.to_string()))?;
     let attempt = Attempt {

@@ -1,12 +1,14 @@
 //! Runs as lists show them.
 
+use std::fmt::Write as _;
+
 use kiln_core::id::{OrgId, RepoId, RunId, WorkflowId};
 use kiln_core::run::Conclusion;
 use kiln_core::time::Timestamp;
 
-use crate::directory::repositories;
+use crate::directory::{names, repositories};
 use crate::words::words;
-use crate::{Page, Row, Scope, StoreError, Tx};
+use crate::{Page, Row, Scope, Sql, StoreError, Tx, Value};
 
 words! {
     /// How far a run has come, as GitHub calls it.
@@ -41,17 +43,30 @@ pub struct RunSummary {
     pub created: Timestamp,
     pub started: Option<Timestamp>,
     pub ended: Option<Timestamp>,
+    /// Why it could not start.
+    pub note: Option<String>,
 }
 
 macro_rules! select {
     ($rest:literal) => {
         concat!(
             "SELECT id, org_id, repo_id, workflow_id, run_number, attempt, event, actor, ref, \
-             head_sha, head_branch, title, status, conclusion, created_at, started_at, ended_at \
+             head_sha, head_branch, title, status, conclusion, created_at, started_at, ended_at, note \
              FROM runs WHERE ",
             $rest
         )
     };
+}
+
+/// Which of these runs there are.
+pub async fn existing(tx: &mut Tx<'_>, runs: &[RunId]) -> Result<Vec<RunId>, StoreError> {
+    let sql = Sql::of(
+        "SELECT id FROM runs WHERE id IN (SELECT value FROM json_each($1))",
+        "SELECT id FROM runs WHERE id = ANY($1)",
+    );
+    let ids: Value = runs.iter().map(|run| run.0).collect();
+    let rows = tx.rows(sql, &[ids]).await?;
+    rows.iter().map(|row| Ok(RunId(row.get(0)?))).collect()
 }
 
 /// The runs of a repository, or all that the scope sees; the newest first.
@@ -80,6 +95,96 @@ pub async fn list(
     rows.iter().map(summary).collect()
 }
 
+pub async fn get(tx: &mut Tx<'_>, scope: Scope, run: RunId) -> Result<RunSummary, StoreError> {
+    let sql = select!("id = $1 AND (org_id = $2 OR $2 IS NULL)");
+    summary(&tx.one("run", sql, &[run.into(), scope.parameter()]).await?)
+}
+
+/// How far runs are counted; that many means that there may be more.
+pub const COUNTED: u32 = 10_000;
+
+/// Which runs. What is `None` does not matter.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RunFilter {
+    pub repo: Option<RepoId>,
+    pub workflow: Option<WorkflowId>,
+    pub status: Option<RunStatus>,
+    pub conclusion: Option<Conclusion>,
+    pub branch: Option<String>,
+    pub event: Option<String>,
+    pub head_sha: Option<String>,
+    /// Who triggered it first.
+    pub actor: Option<String>,
+}
+
+impl RunFilter {
+    /// The conditions that there are, each with its value, so that each combination has its own plan and
+    /// finds its index.
+    fn conditions(&self, scope: Scope) -> (String, Vec<Value>) {
+        let text = |text: &Option<String>| text.as_deref().map(names::searchable);
+        let open = self.status.filter(|status| *status != RunStatus::Completed);
+        let all = [
+            ("org_id", Some(scope.parameter()).filter(|org| *org != Value::Null)),
+            ("repo_id", self.repo.map(Into::into)),
+            ("workflow_id", self.workflow.map(Into::into)),
+            ("status", self.status.map(Into::into)),
+            ("conclusion", self.conclusion.map(|conclusion| conclusion.github().into())),
+            ("head_branch", text(&self.branch)),
+            ("event", text(&self.event)),
+            ("head_sha", text(&self.head_sha)),
+            ("actor", text(&self.actor)),
+        ];
+        let (mut conditions, mut values) = (String::new(), Vec::new());
+        for (column, value) in all {
+            if let Some(value) = value {
+                values.push(value);
+                let _ = write!(conditions, "{column} = ${} AND ", values.len());
+            }
+        }
+        if open.is_some() {
+            // What is open has an index of its own.
+            conditions.push_str("conclusion IS NULL AND ");
+        }
+        (conditions, values)
+    }
+}
+
+/// The runs that fit, the newest first.
+pub async fn search(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    filter: &RunFilter,
+    page: Page,
+) -> Result<Vec<RunSummary>, StoreError> {
+    may_see(tx, scope, filter).await?;
+    let (conditions, mut values) = filter.conditions(scope);
+    let (before, limit) = (values.len() + 1, values.len() + 2);
+    values.extend([page.falling(), page.limit()]);
+    let text = format!("{}{conditions}id < ${before} ORDER BY id DESC LIMIT ${limit}", select!(""));
+    tx.rows_of(&text, &values).await?.iter().map(summary).collect()
+}
+
+/// How many runs fit, up to [`COUNTED`].
+pub async fn total(tx: &mut Tx<'_>, scope: Scope, filter: &RunFilter) -> Result<u64, StoreError> {
+    may_see(tx, scope, filter).await?;
+    let (conditions, mut values) = filter.conditions(scope);
+    values.push(COUNTED.into());
+    let text = format!(
+        "SELECT count(*) FROM (SELECT 1 FROM runs WHERE {conditions}id > 0 LIMIT ${}) AS runs",
+        values.len()
+    );
+    let rows = tx.rows_of(&text, &values).await?;
+    let count: i64 = rows.first().map_or(Ok(0), |row| row.get(0))?;
+    Ok(count.unsigned_abs())
+}
+
+async fn may_see(tx: &mut Tx<'_>, scope: Scope, filter: &RunFilter) -> Result<(), StoreError> {
+    match filter.repo {
+        Some(repo) => repositories::org_of(tx, scope, repo).await.map(|_| ()),
+        None => Ok(()),
+    }
+}
+
 fn summary(row: &Row) -> Result<RunSummary, StoreError> {
     let conclusion: Option<String> = row.get(13)?;
     let known = |word: String| {
@@ -104,5 +209,6 @@ fn summary(row: &Row) -> Result<RunSummary, StoreError> {
         created: row.get(14)?,
         started: row.get(15)?,
         ended: row.get(16)?,
+        note: row.get(17)?,
     })
 }

@@ -217,7 +217,7 @@ async fn nodes(
     add_nodes(batch, found)
 }
 
-fn add_scopes(batch: &mut Batch, found: Vec<Row>) -> Result<(), StoreError> {
+pub(super) fn add_scopes(batch: &mut Batch, found: Vec<Row>) -> Result<(), StoreError> {
     for row in found {
         let open = batch.run(RunId(row.get(0)?));
         let scope = rows::scope_of(&row, &open.facts.plan)?;
@@ -226,7 +226,7 @@ fn add_scopes(batch: &mut Batch, found: Vec<Row>) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn add_nodes(batch: &mut Batch, found: Vec<Row>) -> Result<(), StoreError> {
+pub(super) fn add_nodes(batch: &mut Batch, found: Vec<Row>) -> Result<(), StoreError> {
     for row in found {
         let open = batch.run(RunId(row.get(0)?));
         let scope = rows::scope_number_of(&row)?;

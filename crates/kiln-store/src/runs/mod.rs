@@ -4,18 +4,25 @@
 //! of another. An event loads the rows it touches, lets the engine change them, and writes what changed
 //! with the events, tasks and queue places that follow, all in one transaction.
 
+mod assignments;
 mod change;
 mod create;
+mod ends;
 mod enqueue;
 mod facts;
+mod failed;
 mod job;
 mod list;
 mod load;
+mod notes;
 mod open;
+mod picture;
 mod record;
 mod release;
+mod reports;
 mod rows;
 mod save;
+mod steps;
 mod tasks;
 mod unsupported;
 mod view;
@@ -29,13 +36,18 @@ use serde_json::json;
 use crate::directory::audit::{self, Deed};
 use crate::{Actor, Scope, Store, StoreError, Tx};
 
+pub use assignments::{Assignment, RunFacts};
 pub use change::{Answer, Happened, JobNews, Refused, Word};
 pub use create::{Created, NewRun, REBUILD};
 pub use facts::Evaluators;
+pub use failed::NewFailedRun;
 pub(crate) use job::{JobRow, job_rows, write_jobs};
-pub use list::{RunStatus, RunSummary, list};
+pub use list::{COUNTED, RunFilter, RunStatus, RunSummary, existing, get, list, search, total};
+pub use picture::Picture;
 pub(crate) use record::{Order, What};
 pub(crate) use release::{Used, charge};
+pub use reports::{Report, ReportAnswer, Reported, Said, report};
+pub use steps::{StepStatus, StepView, steps};
 pub use tasks::Chore;
 pub use view::{JobView, NodeView, RunView, view};
 

@@ -242,7 +242,7 @@ const LONGEST_NOTE: usize = 2_000;
 
 /// What people read about how something ended. It may quote what a workflow has made, and PostgreSQL
 /// cannot keep the character 0.
-fn note(text: Option<&str>) -> Value {
+pub(super) fn note(text: Option<&str>) -> Value {
     let plain = |one: char| if one == '\0' { '\u{fffd}' } else { one };
     text.map(|text| text.chars().take(LONGEST_NOTE).map(plain).collect::<String>()).into()
 }

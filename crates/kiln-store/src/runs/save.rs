@@ -6,7 +6,7 @@ use kiln_core::time::Timestamp;
 
 use super::open::{Batch, Open, SharedGroup};
 use super::rows::{self, ATTEMPTS, JOBS, Job, NODES, SCOPES};
-use super::{enqueue, record, release};
+use super::{ends, enqueue, notes, record, release};
 use crate::sql::{Sql, Value};
 use crate::table::Table;
 use crate::tx::millis;
@@ -23,6 +23,8 @@ pub(super) async fn save(tx: &mut Tx<'_>, batch: &mut Batch) -> Result<(), Store
     write_timers(tx, batch)?;
     record::past_claims(tx, batch)?;
     release::end_leases(tx, batch).await?;
+    ends::note(tx, batch)?;
+    notes::write(tx, batch)?;
     write_groups(tx, batch)?;
     record::events_and_tasks(tx, batch)?;
     for (run, open) in &batch.runs {

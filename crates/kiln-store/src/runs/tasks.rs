@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use kiln_core::id::{JobId, RunId};
 use kiln_core::run::Event;
+use kiln_core::time::Timestamp;
 
 use super::change::{self, Happened, JobNews, Word};
 use super::facts::Known;
@@ -67,7 +68,16 @@ impl Runs {
 
     /// Gives back what runners lost: leases that ran out.
     pub async fn reap(&self) -> Result<Chore, StoreError> {
-        let expired = async |tx: &mut Tx<'_>| {
+        self.reap_from(Timestamp(0)).await
+    }
+
+    /// The same, but nothing before this time of the database: runners that could not reach a server while
+    /// there was none must be heard first.
+    pub async fn reap_from(&self, not_before: Timestamp) -> Result<Chore, StoreError> {
+        let expired = async move |tx: &mut Tx<'_>| {
+            if tx.now() < not_before {
+                return Ok(Vec::new());
+            }
             let sql =
                 "SELECT job_id FROM leases WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2";
             let rows = tx.rows(sql, &[millis(tx.now()).into(), PIECE.into()]).await?;

@@ -5,24 +5,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kiln_core::id::{JobId, OrgId, QueueId};
-use kiln_core::queue::{Capabilities, Offer, Requirements, matches, why_not};
+use kiln_core::queue::{Capabilities, Requirements, why_nobody};
 
 use super::Runs;
 use super::tasks::{Chore, Part};
-use crate::claims;
-use crate::directory::runners::OFFLINE_AFTER;
+use crate::claims::{self, Machine, machines};
 use crate::tx::millis;
-use crate::{Row, StoreError, Tx};
+use crate::{StoreError, Tx};
 
 /// How many jobs of a lane fail in one transaction.
 const PIECE: u32 = 256;
-
-/// A runner that is there, as far as matching is concerned.
-#[derive(Debug)]
-struct Live {
-    org: Option<OrgId>,
-    has: Capabilities,
-}
 
 impl Runs {
     /// Fails queued jobs of lanes that no live runner could serve for `grace`. That time counts from when
@@ -37,7 +29,7 @@ impl Runs {
 
 async fn hopeless(tx: &mut Tx<'_>, grace: Duration) -> Result<Vec<(JobId, String)>, StoreError> {
     let queues: BTreeMap<QueueId, Requirements> = claims::queues(tx).await?.into_iter().collect();
-    let live = live_runners(tx).await?;
+    let live = machines(tx).await?;
     let now = millis(tx.now());
     let before = now - i64::try_from(grace.as_millis()).unwrap_or(i64::MAX);
     let sql = "SELECT id, queue_id, org_id, unserved_since FROM lanes WHERE active = 1";
@@ -74,35 +66,9 @@ async fn first_of(tx: &mut Tx<'_>, lane: i64, before: i64) -> Result<Vec<JobId>,
     rows.iter().map(|row| row.get(0)).collect()
 }
 
-async fn live_runners(tx: &mut Tx<'_>) -> Result<Vec<Live>, StoreError> {
-    let since = millis(tx.now()) - i64::try_from(OFFLINE_AFTER.as_millis()).unwrap_or(0);
-    let sql = "SELECT r.org_id, r.capabilities, p.name FROM runners AS r
-               JOIN pools AS p ON p.id = r.pool_id
-               WHERE r.unregistered_at IS NULL AND r.draining = 0 AND r.last_seen_at > $1";
-    let runner = |row: &Row| {
-        // What a runner says of itself was checked when it came; one that cannot be read has nothing.
-        let offer = Capabilities::parse(&row.get::<String>(1)?).unwrap_or_default().offer().clone();
-        let offer = Offer { pool: Some(row.get(2)?), ..offer };
-        Ok(Live { org: row.get(0)?, has: Capabilities::new(offer).unwrap_or_default() })
-    };
-    tx.rows(sql, &[since.into()]).await?.iter().map(runner).collect()
-}
-
 /// Why none of these runners could take a job of the organization, if none could.
-fn no_runner(needs: &Requirements, org: OrgId, live: &[Live]) -> Option<String> {
-    let mut may: Vec<&Live> =
-        live.iter().filter(|live| live.org.is_none_or(|own| own == org)).collect();
-    if may.iter().any(|live| matches(needs, &live.has)) {
-        return None;
-    }
-    // The one that has most of what is asked for says best what is missing.
-    may.sort_by_key(|live| {
-        let has = &live.has.offer().labels;
-        needs.demand().labels.iter().filter(|label| !has.contains(label)).count()
-    });
-    let lacks = may.first().and_then(|live| why_not(needs, &live.has));
-    Some(match lacks {
-        Some(lacks) => format!("no runner could ever take it; the nearest one has {lacks}"),
-        None => "no runner could ever take it: none is there".to_owned(),
-    })
+fn no_runner(needs: &Requirements, org: OrgId, machines: &[Machine]) -> Option<String> {
+    let may = machines.iter().filter(|machine| machine.is_live && machine.admits(org));
+    let may: Vec<&Capabilities> = may.map(|machine| &*machine.has).collect();
+    why_nobody(needs, &may).map(|nobody| format!("no runner could ever take it: {nobody}"))
 }

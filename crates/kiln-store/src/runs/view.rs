@@ -23,6 +23,8 @@ pub struct RunView {
     pub created: Timestamp,
     pub started: Option<Timestamp>,
     pub ended: Option<Timestamp>,
+    /// Why the run could not start.
+    pub note: Option<String>,
     pub nodes: Vec<NodeView>,
     pub jobs: Vec<JobView>,
 }
@@ -67,6 +69,7 @@ pub async fn view(
     let key = [run.0.into(), attempt.into()];
     let row = tx.one("run", ATTEMPTS.of_run(), &key).await?;
     let mut view = run_view(&row)?;
+    view.note = whose.note;
     for row in tx.rows(NODES.of_run(), &key).await? {
         view.nodes.push(node_view(&row)?);
     }
@@ -81,9 +84,10 @@ pub async fn view(
 /// What must be known of a run before anything is done with it.
 pub(super) struct Whose {
     /// The current one.
-    attempt: u32,
+    pub(super) attempt: u32,
     pub(super) org: OrgId,
     pub(super) workflow: WorkflowId,
+    note: Option<String>,
 }
 
 /// Refuses a run that the scope cannot see; says whose it is.
@@ -92,10 +96,10 @@ pub(super) async fn visible(
     scope: Scope,
     run: RunId,
 ) -> Result<Whose, StoreError> {
-    let sql = "SELECT attempt, org_id, workflow_id FROM runs \
+    let sql = "SELECT attempt, org_id, workflow_id, note FROM runs \
                WHERE id = $1 AND (org_id = $2 OR $2 IS NULL)";
     let row = tx.one("run", sql, &[run.into(), scope.parameter()]).await?;
-    Ok(Whose { attempt: row.get(0)?, org: row.get(1)?, workflow: row.get(2)? })
+    Ok(Whose { attempt: row.get(0)?, org: row.get(1)?, workflow: row.get(2)?, note: row.get(3)? })
 }
 
 fn run_view(row: &Row) -> Result<RunView, StoreError> {
@@ -116,6 +120,7 @@ fn run_view(row: &Row) -> Result<RunView, StoreError> {
         created: facts.created,
         started: facts.started,
         ended: facts.ended,
+        note: None,
         nodes: Vec::new(),
         jobs: Vec::new(),
     })

@@ -216,6 +216,8 @@ async fn a_row_that_did_not_arrive_as_it_was_sent_is_found() {
     ] {
         let (source, target) = (Held::sqlite().full().await, Held::sqlite());
         run(&source, "DELETE FROM members").await;
+        run(&source, "DELETE FROM api_tokens").await;
+        run(&source, "DELETE FROM one_time_keys").await;
         run(&source, "DELETE FROM team_members").await;
         prepare(&target).await.unwrap();
         run(&target, trigger).await;

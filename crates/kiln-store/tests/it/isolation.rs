@@ -7,14 +7,16 @@ use kiln_core::time::Timestamp;
 use kiln_store::content::{artifacts, blobs, caches, manifests, objects};
 use kiln_store::directory::holder::Holder;
 use kiln_store::directory::{
-    audit, deliveries, documents, environments, members, organizations, pools, registration_keys,
-    repositories, runners, schedules, secrets, teams, users, variables, workflows,
+    audit, deliveries, documents, environments, members, one_time_keys, organizations, pools,
+    queues, registration_keys, repositories, runners, schedules, secrets, settings, teams, tokens,
+    users, variables, workflows,
 };
 use kiln_store::runs;
 use kiln_store::{Page, Scope, Store, StoreError, Tx};
 
 use crate::world::{
-    SYSTEM, World, actor, ci, hash_of, new_artifact, new_cache, new_runner, refusal, world, write,
+    SYSTEM, World, actor, ci, hash_of, new_artifact, new_cache, new_runner, new_token, refusal,
+    world, write,
 };
 
 type Answers = Vec<(&'static str, String)>;
@@ -89,7 +91,19 @@ async fn directory_questions(tx: &mut Tx<'_>, scope: Scope, of: &World) -> Answe
         audit::list(tx, scope, of.org, page());
         runs::list(tx, scope, Some(of.repo), page());
         runs::list(tx, scope, None, page());
+        runs::get(tx, scope, of.run);
+        runs::search(tx, scope, &in_repo(of), page());
+        runs::search(tx, scope, &runs::RunFilter::default(), page());
+        runs::total(tx, scope, &in_repo(of));
+        tokens::list(tx, scope, of.user, page());
+        tokens::find_by_hash(tx, scope, &of.token_hash);
+        queues::get(tx, scope, of.queue);
+        queues::list(tx, scope, page());
     }
+}
+
+fn in_repo(of: &World) -> runs::RunFilter {
+    runs::RunFilter { repo: Some(of.repo), ..runs::RunFilter::default() }
 }
 
 async fn machine_questions(tx: &mut Tx<'_>, scope: Scope, of: &World) -> Answers {
@@ -100,6 +114,7 @@ async fn machine_questions(tx: &mut Tx<'_>, scope: Scope, of: &World) -> Answers
         registration_keys::list(tx, scope, of.pool, page());
         runners::get(tx, scope, of.runner);
         runners::list(tx, scope, Some(of.org), page());
+        runners::list_all(tx, scope, page());
     }
 }
 
@@ -144,6 +159,12 @@ async fn directory_attempts(tx: &mut Tx<'_>, scope: Scope, of: &World) -> Answer
         organizations::set_shares(tx, scope, by, of.org, 7);
         organizations::set_job_limit(tx, scope, by, of.org, Some(1));
         users::set_disabled(tx, scope, by, of.user, true);
+        users::set_admin(tx, scope, by, of.user, true);
+        tokens::create(tx, scope, by, new_token(of, "sneaky"));
+        tokens::used(tx, scope, of.token);
+        tokens::revoke(tx, scope, by, of.token);
+        queues::pause(tx, scope, by, of.queue, "mine now");
+        queues::resume(tx, scope, by, of.queue);
         members::put(tx, scope, by, of.org, of.user, members::Role::Admin);
         members::remove(tx, scope, by, of.org, of.user);
         teams::create(tx, scope, by, of.org, "sneaky");
@@ -215,6 +236,7 @@ async fn machine_attempts(tx: &mut Tx<'_>, scope: Scope, of: &World) -> Answers 
         runners::revoke_tokens(tx, scope, by, of.runner);
         runners::set_draining(tx, scope, by, of.runner, true);
         runners::seen(tx, scope, of.runner);
+        runners::set_health(tx, scope, of.runner, "{}", true);
         runners::unregister(tx, scope, by, of.runner);
     }
 }
@@ -275,7 +297,7 @@ async fn what_belongs_to_another_organization_looks_like_nothing(store: Store) {
     let own = ask(&store, acme.scope(), &acme).await;
     let foreign = ask(&store, other.scope(), &acme).await;
     let nothing = ask(&store, other.scope(), &World::missing()).await;
-    assert_eq!(own.len(), 58);
+    assert_eq!(own.len(), 67);
     for ((own, foreign), nothing) in own.iter().zip(&foreign).zip(&nothing) {
         let (question, foreign) = foreign;
         assert_eq!(foreign, &nothing.1, "{question}");
@@ -296,10 +318,10 @@ async fn what_belongs_to_another_organization_cannot_be_changed(store: Store) {
     let before = ask(&store, acme.scope(), &acme).await;
     let foreign = attempt(&store, other.scope(), &acme).await;
     let nothing = attempt(&store, other.scope(), &World::missing()).await;
-    assert_eq!(foreign.len(), 65);
+    assert_eq!(foreign.len(), 72);
     for (foreign, nothing) in foreign.iter().zip(&nothing) {
         assert_eq!(foreign, nothing);
-        let silent = ["runners::seen", "caches::touch"];
+        let silent = ["runners::seen", "runners::set_health", "tokens::used", "caches::touch"];
         let is_silent = silent.iter().any(|name| foreign.0.contains(name));
         let expected = if is_silent { "Ok(" } else { "Err(Refused(NotFound(" };
         assert!(foreign.1.starts_with(expected), "{foreign:?}");
@@ -324,11 +346,30 @@ async fn what_belongs_to_nobody_is_for_the_system_alone(store: Store) {
             documents::get(tx, scope, hash).await.map(drop),
             runners::list(tx, scope, None, page()).await.map(drop),
             audit::list_of_installation(tx, scope, page()).await.map(drop),
+            settings::get(tx, scope, "key").await.map(drop),
+            settings::put(tx, scope, &actor(), "key", "mine").await,
+            settings::get_or_put(tx, scope, "key", "mine").await.map(drop),
+            settings::remove(tx, scope, &actor(), "key").await.map(drop),
+            settings::pause_server(tx, scope, &actor(), "mine now").await,
+            settings::resume_server(tx, scope, &actor()).await,
+            one_time_keys::redeem(tx, scope, &hash.0, "login").await.map(drop),
         ])
     });
     let answers = answers.unwrap().map(|answer| refusal(answer).to_string());
-    let expected =
-        ["document", "runner", "audit log"].map(|what| format!("there is no such {what}"));
+    let setting = "setting";
+    let expected = [
+        "document",
+        "runner",
+        "audit log",
+        setting,
+        setting,
+        setting,
+        setting,
+        setting,
+        setting,
+        "key",
+    ]
+    .map(|what| format!("there is no such {what}"));
     assert_eq!(answers, expected);
     let entries = write!(store, |tx| audit::list_of_installation(tx, SYSTEM, page())).unwrap();
     assert_eq!(entries[0].action, "user.create");

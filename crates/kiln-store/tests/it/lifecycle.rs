@@ -154,7 +154,7 @@ async fn a_job_that_no_runner_could_ever_take_fails_after_its_grace(store: Store
     let job = |name: &str| view.jobs.iter().find(|job| job.name == name).unwrap();
     assert_eq!(job("a").state, LegState::Done(Failure));
     let note = job("a").note.clone().unwrap();
-    assert_eq!(note, "no runner could ever take it; the nearest one has no label `gpu`");
+    assert_eq!(note, "no runner could ever take it: no runner has the label `gpu`");
     assert_eq!(job("b").state, LegState::Queued);
 }
 on_both!(a_job_that_no_runner_could_ever_take_fails_after_its_grace);

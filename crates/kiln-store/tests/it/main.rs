@@ -39,6 +39,8 @@ macro_rules! with_database {
     };
 }
 
+mod access;
+mod assignments;
 mod backup;
 mod claims;
 mod content;
@@ -55,13 +57,18 @@ mod lifecycle;
 mod machines;
 mod organizations;
 mod outbox;
+mod pace;
+mod pauses;
 mod people;
 mod property;
 mod races;
+mod reports;
 mod repositories;
 mod retention;
 mod runs;
+mod search;
 mod secrets;
+mod serving;
 mod signals;
 mod starting;
 mod transactions;

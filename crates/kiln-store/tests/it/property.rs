@@ -134,7 +134,7 @@ impl Both {
         let runner = i64::try_from(COUNT.fetch_add(1, Ordering::Relaxed)).unwrap();
         let (queues, org) = (self.site.queues().await, Some(self.site.org));
         let nonce = runner.to_string();
-        let asking = Asking { runner: RunnerId(runner), queues, org, want, nonce };
+        let asking = Asking { org, ..Asking::new(RunnerId(runner), queues, want, nonce) };
         let claimed = self.site.claim_all(vec![asking]).await.remove(0);
         let queued = self.fleet.legs(|leg| leg.state == LegState::Queued);
         assert_eq!(claimed.len(), queued.len().min(want as usize), "{queued:?}");

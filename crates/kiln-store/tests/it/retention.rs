@@ -281,6 +281,41 @@ async fn machines_and_tasks_that_are_done_for_go(store: Store) {
 }
 on_both!(machines_and_tasks_that_are_done_for_go);
 
+const TOKEN: &str = "INSERT INTO api_tokens (id, user_id, name, hash, scopes, created_at, expires_at, \
+        revoked_at) SELECT $1, 1, 't', hash, '[]', 0, $2, $3 FROM documents ORDER BY hash LIMIT 1 OFFSET $1";
+const ONE_TIME: &str = "INSERT INTO one_time_keys (hash, user_id, purpose, created_at, expires_at) \
+        SELECT hash, 1, 'login', $1, $2 FROM documents ORDER BY hash LIMIT 1 OFFSET $1";
+
+/// H3
+async fn tokens_and_keys_that_are_good_no_more_go(store: Store) {
+    prepared(&store).await;
+    execute(&store, "INSERT INTO users (id, name, created_at) VALUES (1, 'u', 0)", &[]).await;
+    for number in 2..5 {
+        add_document(&store, number, 0).await;
+    }
+    let tokens =
+        [(0, Some(100), None), (1, None, Some(100)), (2, Some(900), Some(900)), (3, None, None)];
+    for (id, expires, revoked) in tokens {
+        execute(&store, TOKEN, &[id.into(), expires.into(), revoked.into()]).await;
+    }
+    assert_eq!(prune(&store, What::ApiTokens, 500, 1).await, 1);
+    assert_eq!(prune(&store, What::ApiTokens, 500, 9).await, 1);
+    assert_eq!(numbers(&store, "SELECT id FROM api_tokens ORDER BY id").await, [2, 3]);
+
+    for (id, expires) in [(0, 100), (1, 900)] {
+        execute(&store, ONE_TIME, &[id.into(), expires.into()]).await;
+    }
+    assert_eq!(prune(&store, What::OneTimeKeys, 500, 9).await, 1);
+    assert_eq!(numbers(&store, "SELECT created_at FROM one_time_keys").await, [1]);
+
+    let end = "INSERT INTO runner_ends (id, runner_id, org_id, repo_id, failed, at) \
+        VALUES (1, 1, 1, 1, 0, 100), (2, 1, 1, 1, 0, 900)";
+    execute(&store, end, &[]).await;
+    assert_eq!(prune(&store, What::RunnerEnds, 500, 9).await, 1);
+    assert_eq!(numbers(&store, "SELECT id FROM runner_ends").await, [2]);
+}
+on_both!(tokens_and_keys_that_are_good_no_more_go);
+
 /// H3
 async fn use_is_forgotten_with_those_who_used(store: Store) {
     prepared(&store).await;

@@ -1,16 +1,17 @@
 //! An organization with one of everything, for tests that need something to be there.
 
 use kiln_core::id::{
-    ArtifactId, CacheId, DeliveryId, EnvironmentId, ManifestId, ObjectId, OrgId, PoolId,
-    RegistrationKeyId, RepoId, RunId, RunnerId, ScheduleId, TeamId, UserId, WorkflowId,
+    ArtifactId, CacheId, DeliveryId, EnvironmentId, ManifestId, ObjectId, OrgId, PoolId, QueueId,
+    RegistrationKeyId, RepoId, RunId, RunnerId, ScheduleId, TeamId, TokenId, UserId, WorkflowId,
 };
 use kiln_core::time::Timestamp;
 use kiln_store::content::{artifacts, blobs, caches, manifests, objects};
 use kiln_store::directory::holder::Holder;
 use kiln_store::directory::{
     deliveries, environments, members, organizations, pools, registration_keys, repositories,
-    runners, schedules, secrets, teams, users, variables, workflows,
+    runners, schedules, secrets, teams, tokens, users, variables, workflows,
 };
+use kiln_store::events::EventKind;
 use kiln_store::{Actor, Duty, Refusal, Scope, Store, StoreError, Tx};
 
 pub(crate) const SYSTEM: Scope = Scope::System(Duty::Administration);
@@ -33,6 +34,23 @@ pub(crate) fn refusal<T: std::fmt::Debug>(answer: Result<T, StoreError>) -> Refu
         Err(StoreError::Refused(refusal)) => refusal,
         other => panic!("expected a refusal, got {other:?}"),
     }
+}
+
+/// All events of a run, as they happened; a reader of the feed would have to wait for those who are
+/// writing elsewhere.
+pub(crate) async fn told_all(store: &Store, run: RunId) -> Vec<EventKind> {
+    let sql = "SELECT kind, payload FROM events WHERE run_id = $1 ORDER BY id";
+    let rows = write!(store, |tx| tx.rows(sql, &[run.into()])).unwrap();
+    let kind = |row: &kiln_store::Row| {
+        let (kind, payload) =
+            (row.get::<String>(0).unwrap(), row.get::<Option<String>>(1).unwrap());
+        let text = match payload {
+            Some(payload) => format!(r#"{{"kind":"{kind}","payload":{payload}}}"#),
+            None => format!(r#"{{"kind":"{kind}"}}"#),
+        };
+        serde_json::from_str(&text).unwrap()
+    };
+    rows.iter().map(kind).collect()
 }
 
 pub(crate) fn hash_of(text: &str) -> Vec<u8> {
@@ -64,6 +82,9 @@ pub(crate) struct World {
     pub(crate) artifact: ArtifactId,
     pub(crate) cache: CacheId,
     pub(crate) tag: String,
+    pub(crate) token: TokenId,
+    pub(crate) token_hash: Vec<u8>,
+    pub(crate) queue: QueueId,
 }
 
 impl World {
@@ -93,6 +114,9 @@ impl World {
             artifact: ArtifactId(none),
             cache: CacheId(none),
             tag: "no:tag".to_owned(),
+            token: TokenId(none),
+            token_hash: hash_of("no token"),
+            queue: QueueId(none),
         }
     }
 
@@ -126,7 +150,33 @@ async fn people(tx: &mut Tx<'_>, world: &mut World) -> Result<(), StoreError> {
     world.user = users::create(tx, &actor, new).await?;
     members::put(tx, scope, &actor, org, world.user, members::Role::Developer).await?;
     world.team = teams::create(tx, scope, &actor, org, "core").await?;
-    teams::put_member(tx, scope, &actor, world.team, world.user, teams::TeamRole::Member).await
+    teams::put_member(tx, scope, &actor, world.team, world.user, teams::TeamRole::Member).await?;
+    let token = format!("token of {}", world.name);
+    world.token_hash = hash_of(&token);
+    world.token = tokens::create(tx, scope, &actor, new_token(world, &token)).await?;
+    Ok(())
+}
+
+pub(crate) fn new_token(world: &World, token: &str) -> tokens::NewToken {
+    tokens::NewToken {
+        user: world.user,
+        org: Some(world.org),
+        name: "laptop".to_owned(),
+        hash: hash_of(token),
+        scopes: vec!["runs:read".to_owned(), "runs:write".to_owned()],
+        expires_at: None,
+    }
+}
+
+/// A queue in which the organization has had jobs: what makes queues is not what is tested here.
+async fn add_queue(tx: &mut Tx<'_>, world: &World) -> Result<QueueId, StoreError> {
+    let sql = "INSERT INTO queues (hash, requirements, created_at, used_at) \
+               VALUES ($1, '{}', 0, 0) RETURNING id";
+    let queue: QueueId = tx.one("queue", sql, &[hash_of(&world.name).into()]).await?.get(0)?;
+    let sql = "INSERT INTO lanes (queue_id, priority, org_id, repo_id, class, floor, active) \
+               VALUES ($1, 0, $2, $3, 'normal', 0, 0)";
+    tx.execute(sql, &[queue.into(), world.org.into(), world.repo.into()]).await?;
+    Ok(queue)
 }
 
 async fn code(tx: &mut Tx<'_>, world: &mut World) -> Result<(), StoreError> {
@@ -185,6 +235,7 @@ async fn machines(tx: &mut Tx<'_>, world: &mut World) -> Result<(), StoreError> 
     world.key = registration_keys::create(tx, scope, &actor, new).await?;
     let new = new_runner(world.pool, "one");
     world.runner = runners::register(tx, scope, &actor, new).await?;
+    world.queue = add_queue(tx, world).await?;
     Ok(())
 }
 

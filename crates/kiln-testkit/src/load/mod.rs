@@ -208,8 +208,8 @@ impl Shared {
         nonce: String,
     ) -> Result<Vec<Vec<Claimed>>, StoreError> {
         let queues = self.site.store().read(async |tx| claims::queues(tx).await).await?;
-        let queues = queues.into_iter().map(|(queue, _)| queue).collect();
-        let asking = [Asking { runner: RunnerId(runner), queues, org: None, want, nonce }];
+        let queues = queues.into_iter().map(|(queue, _)| queue);
+        let asking = [Asking::new(RunnerId(runner), queues, want, nonce)];
         let work =
             async move |tx: &mut Tx<'_>| Ok(claims::claim(tx, Policy::Fair, &asking).await?.jobs);
         self.site.store().write(work).await

@@ -149,21 +149,39 @@ impl<T> Book<T> {
         limit.is_none_or(|limit| running < limit)
     }
 
-    /// The rank of a lane: never above that of its next job, and nothing if there is none.
-    pub(super) fn lane_rank(&self, lane: usize) -> Option<Rank> {
+    /// The rank of a lane: never above that of its next job, and nothing if there is none that has
+    /// waited for `delay`.
+    pub(super) fn lane_rank(&self, lane: usize, delay: i64) -> Option<Rank> {
         let known = &self.lanes[lane];
         let (key, job) = match known.heads.front() {
             Some(head) => (head.key, head.job.0),
             None if known.exhausted => return None,
             None => known.last.map_or((i64::MIN, i64::MIN), |(key, job)| (key, job.0)),
         };
+        if self.is_too_early(lane, key, delay) {
+            return None;
+        }
         Some(match self.policy {
             Policy::Fair => (0, key, job),
-            Policy::Score => {
-                let start = self.repos[known.repo].1.head_starts.of(known.lane.class);
-                by_minutes(self.now, key.saturating_add(start), key, job)
-            }
+            Policy::Score => by_minutes(self.now, self.queued_at(lane, key), key, job),
         })
+    }
+
+    fn is_too_early(&self, lane: usize, key: i64, delay: i64) -> bool {
+        delay > 0 && self.queued_at(lane, key) > self.now.saturating_sub(delay)
+    }
+
+    /// When a job with this key came into the lane.
+    fn queued_at(&self, lane: usize, key: i64) -> i64 {
+        let known = &self.lanes[lane];
+        key.saturating_add(self.repos[known.repo].1.head_starts.of(known.lane.class))
+    }
+
+    /// When the head of a lane will have waited for `delay`, if it is known and has not yet.
+    pub(super) fn ripens(&self, lane: usize, delay: i64) -> Option<i64> {
+        let key = self.lanes[lane].heads.front()?.key;
+        let early = self.is_too_early(lane, key, delay);
+        early.then(|| self.queued_at(lane, key).saturating_add(delay))
     }
 
     /// The rank of a place above the lanes, given the rank of the best thing in it.

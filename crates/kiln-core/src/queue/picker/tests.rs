@@ -1,9 +1,12 @@
 //! The picker against a slow model that sorts the whole queue before each choice.
 
+mod affinity;
 mod fairness;
+mod patience;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use proptest::prelude::*;
 
@@ -69,50 +72,55 @@ fn model(batch: &Batch, waiting: &Waiting) -> Vec<Given> {
     let mut left = waiting.clone();
     let (mut orgs, mut repos) = (batch.orgs.clone(), batch.repos.clone());
     let mut given = Vec::new();
-    for mut group in groups_of_model(batch) {
-        while let Some(at) = group.first().copied() {
-            group.remove(0);
-            let Some((lane, job)) =
-                first_of_model(batch, &batch.askers[at.0], &left, &orgs, &repos)
-            else {
-                break;
-            };
-            let jobs = left.get_mut(&lane.id).unwrap();
-            jobs.retain(|&(_, waiting)| waiting != job);
-            let repo = repos.entry(lane.repo).or_default();
-            let org = orgs.entry(lane.org).or_default();
-            repo.consumed += repo.estimate;
-            org.consumed += repo.estimate;
-            org.running += 1;
-            given.push((at.0, lane.id, job));
-            if at.1 > 1 {
-                group.push((at.0, at.1 - 1));
+    for group in groups_of_model(batch) {
+        let most = group.iter().map(|&asker| batch.askers[asker].want).max().unwrap_or(0);
+        'group: for number in 0..most {
+            let wants_more = |&asker: &usize| batch.askers[asker].want > number;
+            let mut round: Vec<usize> = group.iter().copied().filter(wants_more).collect();
+            while !round.is_empty() {
+                let first = &batch.askers[round[0]];
+                let Some((lane, job)) = first_of_model(batch, first, &left, &orgs, &repos) else {
+                    break 'group;
+                };
+                left.get_mut(&lane.id).unwrap().retain(|&(_, waiting)| waiting != job);
+                let repo = repos.entry(lane.repo).or_default();
+                let org = orgs.entry(lane.org).or_default();
+                repo.consumed += repo.estimate;
+                org.consumed += repo.estimate;
+                org.running += 1;
+                let is_warm = |&asker: &usize| batch.askers[asker].warm.contains(&lane.repo);
+                let turn = round.iter().position(is_warm).unwrap_or(0);
+                given.push((round.remove(turn), lane.id, job));
             }
         }
     }
     given
 }
 
-fn may_take(asker: &Asker, lane: &Lane) -> bool {
-    asker.queues.contains(&lane.queue) && asker.org.is_none_or(|org| org == lane.org)
+/// How long a job of the lane must have waited for the asker, in milliseconds.
+fn may_take(asker: &Asker, lane: &Lane) -> Option<i64> {
+    let own = asker.org.is_none_or(|org| org == lane.org);
+    let servings = asker.queues.iter().filter(|serving| own && serving.queue == lane.queue);
+    servings.map(Serving::millis).min()
 }
 
-fn groups_of_model(batch: &Batch) -> Vec<Vec<(usize, u32)>> {
-    let reach = |asker: &Asker| -> Vec<bool> {
-        let lanes = batch.lanes.iter();
-        lanes.map(|lane| may_take(asker, lane)).collect()
+fn groups_of_model(batch: &Batch) -> Vec<Vec<usize>> {
+    let reach = |asker: &Asker| -> Vec<Option<i64>> {
+        batch.lanes.iter().map(|lane| may_take(asker, lane)).collect()
     };
     let same = |left: &Asker, right: &Asker| left.org == right.org && reach(left) == reach(right);
-    let mut groups: Vec<Vec<(usize, u32)>> = Vec::new();
+    let mut groups: Vec<Vec<usize>> = Vec::new();
     for (number, asker) in batch.askers.iter().enumerate().filter(|(_, asker)| asker.want > 0) {
-        match groups.iter_mut().find(|group| same(&batch.askers[group[0].0], asker)) {
-            Some(group) => group.push((number, asker.want)),
-            None => groups.push(vec![(number, asker.want)]),
+        match groups.iter_mut().find(|group| same(&batch.askers[group[0]], asker)) {
+            Some(group) => group.push(number),
+            None => groups.push(vec![number]),
         }
     }
     groups.sort_by_key(|group| {
-        let asker = &batch.askers[group[0].0];
-        batch.lanes.iter().filter(|lane| may_take(asker, lane)).count()
+        let asker = &batch.askers[group[0]];
+        let lanes = batch.lanes.iter().filter_map(|lane| Some((lane, may_take(asker, lane)?)));
+        let delays: BTreeMap<_, _> = lanes.clone().map(|(lane, by)| (lane.queue, by)).collect();
+        (lanes.count(), delays.into_values().sum::<i64>())
     });
     groups
 }
@@ -125,13 +133,18 @@ fn first_of_model(
     repos: &HashMap<RepoId, RepoShare>,
 ) -> Option<(Lane, JobId)> {
     let mut all = Vec::new();
-    for lane in batch.lanes.iter().filter(|lane| may_take(asker, lane)) {
+    for lane in &batch.lanes {
+        let Some(delay) = may_take(asker, lane) else { continue };
         let org = orgs.get(&lane.org).copied().unwrap_or_default();
         let repo = repos.get(&lane.repo).copied().unwrap_or_default();
         if org.limit.is_some_and(|limit| org.running >= limit) {
             continue;
         }
         for &(key, job) in left.get(&lane.id).into_iter().flatten() {
+            let queued_at = key + repo.head_starts.of(lane.class);
+            if delay > 0 && queued_at > batch.now - delay {
+                continue;
+            }
             let figures = match batch.policy {
                 Policy::Fair => vec![
                     org.consumed / f64::from(org.shares),
@@ -140,7 +153,6 @@ fn first_of_model(
                     exact(lane.repo.0),
                 ],
                 Policy::Score => {
-                    let queued_at = key + repo.head_starts.of(lane.class);
                     let minutes = exact(((batch.now - queued_at) / 60_000).max(0));
                     let quota = org.limit.map(|limit| f64::from(limit.max(1)));
                     let load = quota.map_or(0.0, |quota| f64::from(org.running) / quota);
@@ -206,9 +218,15 @@ fn any_repo() -> impl Strategy<Value = RepoShare> {
 }
 
 fn any_asker() -> impl Strategy<Value = Asker> {
-    let queues = prop::collection::vec((0..5_i64).prop_map(QueueId), 0..4);
-    (queues, prop::option::of((0..3_i64).prop_map(OrgId)), 0..12_u32)
-        .prop_map(|(queues, org, want)| Asker { queues, org, want })
+    let delay = prop::sample::select(vec![0, 0, 0, 3, 11]);
+    let serving = (0..5_i64, delay).prop_map(|(queue, minutes)| Serving {
+        queue: QueueId(queue),
+        delay: Duration::from_secs(60 * minutes),
+    });
+    let queues = prop::collection::vec(serving, 0..4);
+    let warm = prop::collection::vec((0..8_i64).prop_map(RepoId), 0..3);
+    (queues, prop::option::of((0..3_i64).prop_map(OrgId)), 0..12_u32, warm)
+        .prop_map(|(queues, org, want, warm)| Asker { queues, org, want, warm })
 }
 
 prop_compose! {
@@ -245,7 +263,7 @@ fn any_waiting() -> impl Strategy<Value = Waiting> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// S4, S8
+    /// S4, S8, S15, S20
     #[test]
     fn every_choice_is_that_of_the_sorted_queue(
         batch in any_batch(),
@@ -256,6 +274,12 @@ proptest! {
         let outcome = serve(batch, &waiting, piece);
         prop_assert_eq!(outcome.given, expect);
     }
+}
+
+/// One that takes the jobs of all, and is warm for nothing.
+fn asker(queues: &[i64], want: u32) -> Asker {
+    let queues = queues.iter().map(|&queue| QueueId(queue).into()).collect();
+    Asker { queues, org: None, want, warm: Vec::new() }
 }
 
 /// Lanes of repositories of organizations, one queue, all with the same number of jobs.
@@ -275,7 +299,7 @@ fn even(orgs: i64, repos_each: i64, jobs: i64, want: u32) -> (Batch, Waiting) {
             (lane.id, (0..jobs).map(|job| (job, JobId(lane.id.0 + job * 10_000))).collect())
         })
         .collect();
-    let askers = vec![Asker { queues: vec![QueueId(1)], org: None, want }];
+    let askers = vec![asker(&[1], want)];
     let (orgs, repos) = (HashMap::new(), HashMap::new());
     (Batch { now: NOW, policy: Policy::Fair, lanes, orgs, repos, askers }, waiting)
 }
@@ -334,7 +358,7 @@ fn a_batch_of_nothing_is_done_at_once() {
     check(|batch| batch.askers.clear());
     check(|batch| batch.lanes.clear());
     check(|batch| batch.askers[0].want = 0);
-    check(|batch| batch.askers[0].queues = vec![QueueId(9)]);
+    check(|batch| batch.askers[0].queues = vec![QueueId(9).into()]);
     check(|batch| batch.askers[0].org = Some(OrgId(9)));
 }
 

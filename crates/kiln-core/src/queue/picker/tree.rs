@@ -23,30 +23,36 @@ pub(super) struct Tree {
 struct Node {
     place: Place,
     children: BTreeSet<(Rank, usize)>,
+    /// How long jobs of this lane must have waited, in milliseconds; zero above the lanes.
+    delay: i64,
 }
 
 const ROOT: usize = 0;
 
 impl Tree {
-    pub(super) fn new<T>(book: &Book<T>, takes: impl Fn(&Lane) -> bool) -> Self {
-        let root = Node { place: Place::Root, children: BTreeSet::new() };
-        let mut tree = Self { nodes: vec![root] };
+    /// `takes` says how long the jobs of a lane must have waited, in milliseconds, if they are for this
+    /// group at all.
+    pub(super) fn new<T>(book: &Book<T>, takes: impl Fn(&Lane) -> Option<i64>) -> Self {
+        let node = |place| Node { place, children: BTreeSet::new(), delay: 0 };
+        let mut tree = Self { nodes: vec![node(Place::Root)] };
         let mut parents = vec![ROOT];
         // The book has its lanes in the order of the tree: what a lane shares with the one before is
         // the beginning of the path.
         let mut open = [ROOT; 4];
-        for (lane, _) in book.lanes().filter(|(_, lane)| takes(lane)) {
+        for (lane, facts) in book.lanes() {
+            let Some(delay) = takes(facts) else { continue };
             let mut parent = ROOT;
             let mut shared = true;
             for (depth, place) in book.path(lane).into_iter().enumerate() {
                 shared = shared && tree.nodes[open[depth]].place == place;
                 if !shared {
                     open[depth] = tree.nodes.len();
-                    tree.nodes.push(Node { place, children: BTreeSet::new() });
+                    tree.nodes.push(node(place));
                     parents.push(parent);
                 }
                 parent = open[depth];
             }
+            tree.nodes[parent].delay = delay;
         }
         tree.note_all(book, &parents);
         tree
@@ -55,9 +61,9 @@ impl Tree {
     /// Notes every node at its parent; children stand behind their parents.
     fn note_all<T>(&mut self, book: &Book<T>, parents: &[usize]) {
         for node in (ROOT + 1..self.nodes.len()).rev() {
-            let Node { place, children } = &self.nodes[node];
+            let Node { place, children, delay } = &self.nodes[node];
             let rank = match (*place, children.first()) {
-                (Place::Lane(lane), _) => book.lane_rank(lane),
+                (Place::Lane(lane), _) => book.lane_rank(lane, *delay),
                 (place, Some(&(best, _))) => Some(book.rank(place, best)),
                 (_, None) => None,
             };
@@ -81,9 +87,9 @@ impl Tree {
 
     /// Brings the best path below a node up to date; its rank, or nothing if no job can come from it.
     fn settle<T>(&mut self, node: usize, book: &Book<T>) -> Option<Rank> {
-        let place = self.nodes[node].place;
+        let Node { place, delay, .. } = self.nodes[node];
         match place {
-            Place::Lane(lane) => return book.lane_rank(lane),
+            Place::Lane(lane) => return book.lane_rank(lane, delay),
             Place::Org(org) if !book.has_room(org) => return None,
             _ => {}
         }
@@ -97,6 +103,15 @@ impl Tree {
             children.pop_first();
             children.extend(rank.map(|rank| (rank, child)));
         }
+    }
+
+    /// When the first job that is known and has not waited long enough will have.
+    pub(super) fn ripens<T>(&self, book: &Book<T>) -> Option<i64> {
+        let ripens = |node: &Node| match node.place {
+            Place::Lane(lane) => book.ripens(lane, node.delay),
+            _ => None,
+        };
+        self.nodes.iter().filter_map(ripens).min()
     }
 
     /// Adds the lanes without heads that so many choices would look at, until there are `most`.
@@ -136,7 +151,9 @@ impl Tree {
         book: &'a Book<T>,
     ) -> impl Iterator<Item = (Rank, usize, impl Iterator<Item = &'a (Rank, usize)>)> {
         self.nodes[level].children.iter().filter_map(move |&(rank, node)| {
-            let Node { place: Place::Org(org), children } = &self.nodes[node] else { return None };
+            let Node { place: Place::Org(org), children, .. } = &self.nodes[node] else {
+                return None;
+            };
             book.has_room(*org).then(|| (rank, *org, children.iter()))
         })
     }

@@ -1,9 +1,37 @@
 //! Kiln's own interface, below `/api`.
 
+mod about;
+mod events;
+mod jobs;
+mod keys;
+mod page;
+mod params;
+mod pause;
+mod repos;
+mod runners;
+mod runs;
+mod tokens;
+mod welcome;
+
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::app::Shared;
 
+// GitHub's interface reads the same things.
+pub(super) use jobs::{job_id, stream as log_stream};
+pub(super) use repos::idempotency_key;
+pub(super) use runs::{run_id, status_of};
+
 pub fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()
+        .merge(about::routes())
+        .merge(repos::routes())
+        .merge(runs::routes())
+        .merge(jobs::routes())
+        .merge(events::routes())
+        .merge(pause::routes())
+        .merge(runners::routes())
+        .merge(keys::routes())
+        .merge(tokens::routes())
+        .merge(welcome::routes())
 }

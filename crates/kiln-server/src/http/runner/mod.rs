@@ -1,9 +1,15 @@
 //! What runners call.
 
+mod jobs;
+mod lifecycle;
+mod who;
+
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::app::Shared;
 
+pub(super) use who::caller_of;
+
 pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new()
+    OpenApiRouter::new().merge(lifecycle::routes()).merge(jobs::routes())
 }

@@ -3,6 +3,8 @@
 mod fair;
 mod lanes;
 mod leases;
+mod prefer;
+mod waiting;
 mod world;
 
 use kiln_core::id::{JobId, QueueId, RunnerId};
@@ -11,8 +13,7 @@ use kiln_store::claims::{self, Asking, Claimed};
 use kiln_store::{Store, Tx, Value};
 
 pub(crate) fn asking(runner: i64, queues: &[QueueId], want: u32, nonce: &str) -> Asking {
-    let (runner, queues) = (RunnerId(runner), queues.to_vec());
-    Asking { runner, queues, org: None, want, nonce: nonce.to_owned() }
+    Asking::new(RunnerId(runner), queues.iter().copied(), want, nonce)
 }
 
 async fn claim_as(store: &Store, policy: Policy, asking: Vec<Asking>) -> Vec<Vec<Claimed>> {

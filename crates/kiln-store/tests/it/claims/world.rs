@@ -2,12 +2,13 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use kiln_core::id::{JobId, LaneId, OrgId, QueueId, RepoId, RunId, RunnerId};
 use kiln_core::queue::{
     Asker, Batch, Class, Head, HeadStarts, Lane, Next, OrgShare, Picker, Policy, RepoShare, key,
 };
-use kiln_store::claims::Asking;
+use kiln_store::claims::{Asking, Serving};
 use kiln_store::{Store, StoreError, Tx};
 use kiln_testkit::runs::add_repository;
 use proptest::prelude::*;
@@ -142,13 +143,25 @@ impl World {
     /// Questions of runners that differ in what they can do and whose they are.
     pub(super) fn questions(&mut self, runner: &mut TestRunner, most: usize) -> Vec<Asking> {
         let queues = prop::sample::subsequence(self.queues.clone(), 1..=4);
+        // The jobs are half a minute from the next whole one, so that the time of a test changes nothing.
+        let delays = prop::collection::vec(prop::sample::select(vec![0, 0, 0, 3, 20]), 4);
+        let queues = (queues, delays).prop_map(|(queues, delays)| {
+            let serving = |(queue, minutes): (QueueId, u64)| Serving {
+                queue,
+                delay: Duration::from_secs(60 * minutes),
+            };
+            queues.into_iter().zip(delays).map(serving).collect::<Vec<_>>()
+        });
+        let repos: Vec<RepoId> = self.batch.repos.keys().copied().collect();
         let org = prop::option::weighted(0.3, prop::sample::select(self.orgs.clone()));
-        let asked = prop::collection::vec((queues, org, 0..4_u32), 1..=most);
+        let repo = prop::sample::select(repos);
+        let warm = prop::collection::vec(repo, 0..3);
+        let asked = prop::collection::vec((queues, org, 0..4_u32, warm), 1..=most);
         let mut asking = Vec::new();
-        for (queues, org, want) in any(runner, &asked) {
+        for (queues, org, want, warm) in any(runner, &asked) {
             self.asked += 1;
             let runner = RunnerId(i64::try_from(self.asked % 7 + 1).unwrap());
-            asking.push(Asking { runner, queues, org, want, nonce: self.asked.to_string() });
+            asking.push(Asking { runner, queues, org, want, nonce: self.asked.to_string(), warm });
         }
         asking
     }
@@ -159,6 +172,7 @@ impl World {
             queues: asking.queues.clone(),
             org: asking.org,
             want: asking.want,
+            warm: asking.warm.clone(),
         };
         let mut batch = self.batch.clone();
         batch.askers = asking.iter().map(asker).collect();

@@ -43,8 +43,7 @@ async fn a_panic_undoes_its_claims_and_nothing_else(store: Store) {
         let run = site.run(&legs(2)).await;
         let held = site.claim(1, 1).await.remove(0);
         let queues = site.queues().await;
-        let asking =
-            vec![Asking { runner: RunnerId(2), queues, org: None, want: 1, nonce: "n".into() }];
+        let asking = vec![Asking::new(RunnerId(2), queues, 1, "n")];
         let panicking = site.store().clone();
         let panicked = tokio::spawn(async move {
             let work = async move |tx: &mut Tx<'_>| -> Result<(), StoreError> {

@@ -108,14 +108,9 @@ async fn work(floor: Floor, runner: i64) -> Vec<Duration> {
             break;
         }
         let start = Instant::now();
-        let asking = Asking {
-            runner: RunnerId(runner),
-            queues: floor.queues.to_vec(),
-            org: None,
-            want: 1,
-            nonce: format!("{runner}-{count}"),
-        };
-        let mut claimed = floor.traffic.claim(asking).await.expect("claims are well formed");
+        let (queues, nonce) = (floor.queues.to_vec(), format!("{runner}-{count}"));
+        let asking = Asking::new(RunnerId(runner), queues, 1, nonce);
+        let mut claimed = floor.traffic.claim(asking).await.expect("claims are well formed").jobs;
         let Some(claimed) = claimed.pop() else {
             tokio::time::sleep(Duration::from_millis(2)).await;
             continue;

@@ -37,13 +37,7 @@ pub(crate) async fn measure(bench: Bench, many: i64) -> Result<(), String> {
 async fn claims(bench: &Bench, depth: &Depth, from: u32) -> Result<f64, String> {
     let mut took: Vec<Duration> = Vec::new();
     for count in from..from + WARM + CLAIMS {
-        let asking = vec![Asking {
-            runner: RunnerId(1),
-            queues: vec![depth.queue],
-            org: None,
-            want: 1,
-            nonce: count.to_string(),
-        }];
+        let asking = vec![Asking::new(RunnerId(1), [depth.queue], 1, count.to_string())];
         let start = Instant::now();
         let work =
             async move |tx: &mut Tx<'_>| Ok(claims::claim(tx, Policy::Fair, &asking).await?.jobs);

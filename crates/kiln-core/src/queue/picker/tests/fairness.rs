@@ -42,8 +42,7 @@ impl Scene {
     }
 
     fn asker(&mut self, queues: &[i64], org: Option<i64>, want: u32) {
-        let queues = queues.iter().map(|&queue| QueueId(queue)).collect();
-        self.batch.askers.push(Asker { queues, org: org.map(OrgId), want });
+        self.batch.askers.push(Asker { org: org.map(OrgId), ..asker(queues, want) });
     }
 
     /// The asker and the lane of each choice.

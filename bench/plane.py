@@ -1,0 +1,344 @@
+"""What `bench/plane` measures. Prints rows of `name value unit`; the goals are those of bench/README.md."""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+WORKFLOW = """\
+on: workflow_dispatch
+jobs:
+  stamp:
+    runs-on: self-hosted
+    steps:
+      - run: date +%s%N > {stamps}/$GITHUB_RUN_ID
+"""
+
+FAN = """\
+on: workflow_dispatch
+jobs:
+  leg:
+    runs-on: self-hosted
+    strategy:
+      max-parallel: 256
+      matrix:
+        leg: [{legs}]
+    steps:
+      - run: "true"
+"""
+
+
+def row(name, value, unit):
+    print(f"{name:<28} {value:>12} {unit}", flush=True)
+
+
+def goal(name, value, limit, unit="", at_most=True):
+    reached = value <= limit if at_most else value >= limit
+    word = "at most" if at_most else "at least"
+    row(name, f"{value:.3f}", f"{unit} ({word} {limit}: {'reached' if reached else 'MISSED'})".strip())
+
+
+def percentile(values, share):
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def wait_for(look, seconds=60, pause=0.001):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError, urllib.error.URLError):
+            if found := look():
+                return found
+        time.sleep(pause)
+    sys.exit("bench/plane: waited in vain")
+
+
+def resident(pid):
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return next(int(line.split()[1]) / 1000 for line in status.splitlines() if line.startswith("VmRSS"))
+
+
+def ended(process, hard=False):
+    if process.poll() is None:
+        process.send_signal(signal.SIGKILL if hard else signal.SIGTERM)
+        process.wait(30)
+
+
+class Plane:
+    """A server with its data in a folder of its own, and whatever runners are asked for."""
+
+    def __init__(self, kiln, command, data, *more):
+        self.kiln, self.data = kiln, data
+        self.log = open(data.parent / f"{data.name}.log", "w")
+        arguments = [kiln, command, "--json", "--listen", "127.0.0.1:0", "--data", data, *more]
+        self.began = time.perf_counter()
+        self.process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=self.log, text=True)
+        self.runners = []
+        for line in self.process.stdout:
+            with contextlib.suppress(ValueError):
+                said = json.loads(line)
+                if "address" in said:
+                    self.address = said["address"]
+                    break
+        else:
+            sys.exit(f"bench/plane: `kiln {command}` did not start; see {self.log.name}")
+        wait_for(lambda: urllib.request.urlopen(f"{self.address}/ready", timeout=5))
+        self.took = time.perf_counter() - self.began
+
+    def token(self):
+        text = (self.data / "client.toml").read_text()
+        return next(line.split('"')[1] for line in text.splitlines() if line.startswith("token"))
+
+    def call(self, path, body=None, method=None):
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Authorization": f"Bearer {self.token()}", "Content-Type": "application/json"}
+        request = urllib.request.Request(self.address + path, data, headers, method=method)
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            text = answer.read()
+        return json.loads(text) if text else None
+
+    def repository(self, folder, workflow):
+        (folder / ".github/workflows").mkdir(parents=True)
+        (folder / ".github/workflows/ci.yml").write_text(workflow)
+        git = ["git", "-C", folder, "-c", "user.name=bench", "-c", "user.email=bench@localhost"]
+        for words in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-q", "-m", "bench"]):
+            subprocess.run([*git, *words], check=True)
+        self.call("/api/repos", {"owner": "bench", "name": folder.name, "source": str(folder)})
+
+    def trigger(self, name):
+        said = self.call(f"/api/repos/bench/{name}/trigger", {"workflow": "ci.yml"})
+        return said["runs"][0]["id"]
+
+    def runner(self, name, *more):
+        key = self.call("/api/registration-keys", {"owner": "bench", "uses": 1})["key"]
+        arguments = [self.kiln, "runner", "--server", self.address, "--key", key, "--name", name]
+        arguments += ["--data", self.data.parent / f"runner-{name}", *more]
+        runner = subprocess.Popen(arguments, stdout=self.log, stderr=self.log)
+        self.runners.append(runner)
+        wait_for(lambda: any(known["name"] == name for known in self.call("/api/runners")["items"]))
+        return runner
+
+    def stop(self):
+        for process in [*self.runners, self.process]:
+            ended(process)
+
+
+def bare_spawns(rounds, stamps):
+    """What a step costs without anybody around it: bash reads a file and calls date."""
+    script = stamps.parent / "bare.sh"
+    script.write_text(f"date +%s%N > {stamps}/bare\n")
+    times = []
+    for _ in range(rounds):
+        began = time.time_ns()
+        subprocess.run(["bash", "-e", script], check=True)
+        times.append((int((stamps / "bare").read_text()) - began) / 1e6)
+    return times
+
+
+def flushes(rounds, folder):
+    """One durable commit: a page written to a file that exists, and flushed."""
+    times = []
+    with open(folder / "flushed", "wb") as file:
+        for _ in range(rounds):
+            began = time.perf_counter()
+            file.write(b"x" * 4096)
+            file.flush()
+            os.fdatasync(file.fileno())
+            times.append((time.perf_counter() - began) * 1e3)
+    return times
+
+
+def latencies(trigger, stamp, rounds, pause):
+    times = []
+    for _ in range(rounds + 3):
+        began = time.time_ns()
+        path = stamp(trigger())
+        written = wait_for(lambda: path.exists() and path.read_text().endswith("\n") and path.read_text())
+        times.append((int(written) - began) / 1e6)
+        time.sleep(pause)
+    return times[3:]
+
+
+def buildbot_latencies(buildbot, scratch, rounds):
+    """The same step on a Buildbot master with one worker, forced over its own interface."""
+    master, worker, stamps = scratch / "master", scratch / "worker", scratch / "buildbot-stamps"
+    stamps.mkdir()
+    programs = pathlib.Path(buildbot) / "bin"
+    http, wire = 18_710, 18_711
+    quiet = {"check": True, "stdout": subprocess.DEVNULL, "stderr": subprocess.STDOUT, "timeout": 120}
+    subprocess.run([programs / "buildbot", "create-master", "-r", master], **quiet)
+    (master / "master.cfg").write_text(
+        f"""
+from buildbot.plugins import *
+stamp = "date +%s%N > {stamps}/$(cat /proc/sys/kernel/random/uuid)"
+factory = util.BuildFactory([steps.ShellCommand(command=["sh", "-c", stamp])])
+c = BuildmasterConfig = dict(
+    workers=[worker.Worker("w", "secret")],
+    protocols={{"pb": {{"port": "tcp:{wire}:interface=127.0.0.1"}}}},
+    db=dict(db_url="sqlite:///state.sqlite"),
+    collapseRequests=False,
+    buildbotNetUsageData=None,
+    www=dict(port="tcp:{http}:interface=127.0.0.1", plugins={{}}),
+    buildbotURL="http://127.0.0.1:{http}/",
+    title="bench",
+    titleURL="http://127.0.0.1",
+    builders=[util.BuilderConfig(name="stamp", workernames=["w"], factory=factory)],
+    schedulers=[schedulers.ForceScheduler(name="force", builderNames=["stamp"])],
+)
+"""
+    )
+    api = f"http://127.0.0.1:{http}/api/v2/"
+
+    def call(path, body=None):
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(api + path, data, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.load(answer)
+
+    pids = []
+    try:
+        subprocess.run([programs / "buildbot", "start", master], **quiet)
+        pids.append(int((master / "twistd.pid").read_text()))
+        create = [programs / "buildbot-worker", "create-worker", worker, f"127.0.0.1:{wire}", "w", "secret"]
+        subprocess.run(create, **quiet)
+        subprocess.run([programs / "buildbot-worker", "start", worker], **quiet)
+        pids.append(int((worker / "twistd.pid").read_text()))
+        wait_for(lambda: any(known["connected_to"] for known in call("workers")["workers"]), pause=0.1)
+        builder = str(call("builders")["builders"][0]["builderid"])
+        params = {"builderid": builder, "reason": "bench"}
+        force = {"jsonrpc": "2.0", "id": 1, "method": "force", "params": params}
+
+        def trigger():
+            before = set(stamps.iterdir())
+            call("forceschedulers/force", force)
+            return before
+
+        def stamp(before):
+            return wait_for(lambda: next(iter(set(stamps.iterdir()) - before), None), pause=0.005)
+
+        return latencies(trigger, stamp, rounds, 0.3)
+    finally:
+        for pid in reversed(pids):
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGTERM)
+        time.sleep(2)
+
+
+def latency(kiln, rounds, buildbot, scratch):
+    stamps = scratch / "stamps"
+    stamps.mkdir()
+    plane = Plane(kiln, "server", scratch / "latency")
+    try:
+        plane.repository(scratch / "stamp", WORKFLOW.format(stamps=stamps))
+        plane.runner("one")
+        ours = latencies(lambda: plane.trigger("stamp"), lambda run: stamps / str(run), rounds, 0.02)
+    finally:
+        plane.stop()
+    spawn = percentile(bare_spawns(rounds, stamps), 0.5)
+    flush = percentile(flushes(rounds, scratch), 0.5)
+    p50, p99 = percentile(ours, 0.5), percentile(ours, 0.99)
+    row("latency_p50", f"{p50:.1f}", "ms")
+    row("bare_spawn_p50", f"{spawn:.2f}", "ms")
+    row("flush_p50", f"{flush:.2f}", "ms")
+    # The run is durable before anybody hears of it, and the claim before the runner begins.
+    goal("latency_over_bare", p50 - spawn - 2 * flush, 10, "ms")
+    goal("latency_p99", percentile(ours, 0.99), 50, "ms")
+    row("latency_p99_spread", f"{p99 / p50:.1f}", "x p50")
+    if buildbot:
+        theirs = buildbot_latencies(buildbot, scratch, min(rounds, 30))
+        row("buildbot_p50", f"{percentile(theirs, 0.5):.1f}", "ms")
+        goal("buildbot_to_kiln", percentile(theirs, 0.5) / p50, 20, "x", at_most=False)
+
+
+def fanout(kiln, rounds, buildbot, scratch):
+    plane = Plane(kiln, "server", scratch / "fanout")
+    try:
+        legs = ", ".join(str(leg) for leg in range(256))
+        plane.repository(scratch / "fan", FAN.format(legs=legs))
+        for number in range(256):
+            plane.runner(f"r{number}")
+        time.sleep(2)
+        best = None
+        for _ in range(3):
+            run = plane.trigger("fan")
+            done = wait_for(
+                lambda: (seen := plane.call(f"/api/runs/{run}"))["status"] == "completed" and seen,
+                seconds=120,
+                pause=0.05,
+            )
+            jobs = done["jobs"]
+            assert len(jobs) == 256 and done["conclusion"] == "success", done["conclusion"]
+            seconds = lambda text: _seconds(text) - _seconds(done["created_at"])
+            started = max(seconds(job["started_at"]) for job in jobs)
+            over = max(seconds(job["ended_at"]) for job in jobs)
+            best = min(best or (started, over), (started, over), key=lambda pair: pair[1])
+            time.sleep(1)
+        goal("fanout_all_started", best[0], 2, "s")
+        goal("fanout_all_done", best[1], 5, "s")
+        spawns = time.perf_counter()
+        script = "for i in $(seq 256); do echo true; done | xargs -P2 -I{} bash -c {}"
+        subprocess.run(["bash", "-c", script], check=True)
+        row("bare_256_spawns", f"{time.perf_counter() - spawns:.2f}", "s")
+    finally:
+        plane.stop()
+
+
+def _seconds(text):
+    import datetime
+
+    return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+
+
+def memory(kiln, rounds, buildbot, scratch):
+    plane = Plane(kiln, "server", scratch / "memory")
+    try:
+        runner = plane.runner("one")
+        time.sleep(5)
+        goal("server_idle", resident(plane.process.pid), 40, "MB")
+        goal("runner_idle", resident(runner.pid), 15, "MB")
+    finally:
+        plane.stop()
+
+
+def start(kiln, rounds, buildbot, scratch):
+    fresh = []
+    for number in range(5):
+        plane = Plane(kiln, "up", scratch / f"start-{number}")
+        fresh.append(plane.took * 1e3)
+        plane.stop()
+    existing = []
+    for _ in range(min(rounds, 10)):
+        plane = Plane(kiln, "up", scratch / "start-0")
+        existing.append(plane.took * 1e3)
+        plane.stop()
+    goal("start_fresh", min(fresh), 300, "ms")
+    goal("start_existing", min(existing), 100, "ms")
+    row("start_existing_spread", f"{max(existing) / min(existing):.1f}", "x")
+    goal("binary", os.path.getsize(kiln) / 1e6, 45, "MB")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--kiln", required=True)
+    parser.add_argument("--rounds", type=int, required=True)
+    parser.add_argument("--buildbot", required=True)
+    parser.add_argument("parts", nargs="+", choices=["latency", "fanout", "memory", "start"])
+    arguments = parser.parse_args()
+    for part in arguments.parts:
+        scratch = pathlib.Path(tempfile.mkdtemp(prefix="kiln-bench-"))
+        try:
+            globals()[part](arguments.kiln, arguments.rounds, arguments.buildbot, scratch)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+main()

@@ -1,0 +1,170 @@
+//! GitHub's REST interface for Actions, as far as Kiln speaks it. The names of fields are GitHub's.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// `GET /repos/{owner}/{repo}/actions/runs`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = GithubWorkflowRuns)]
+pub struct WorkflowRuns {
+    /// Counted up to 10,000.
+    pub total_count: u64,
+    pub workflow_runs: Vec<WorkflowRun>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = GithubWorkflowRun)]
+pub struct WorkflowRun {
+    pub id: i64,
+    pub node_id: String,
+    /// What the workflow calls itself.
+    pub name: String,
+    pub display_title: String,
+    pub head_branch: Option<String>,
+    pub head_sha: String,
+    /// Of the workflow's file.
+    pub path: String,
+    pub run_number: i64,
+    pub run_attempt: u32,
+    pub event: String,
+    pub status: String,
+    pub conclusion: Option<String>,
+    pub workflow_id: i64,
+    pub url: String,
+    pub html_url: String,
+    pub created_at: String,
+    pub updated_at: String,
+    pub run_started_at: Option<String>,
+    pub actor: User,
+    pub triggering_actor: User,
+    pub jobs_url: String,
+    pub logs_url: String,
+    pub cancel_url: String,
+    pub rerun_url: String,
+    pub workflow_url: String,
+    pub previous_attempt_url: Option<String>,
+    #[schema(value_type = Vec<Object>)]
+    pub pull_requests: Vec<serde_json::Value>,
+    pub repository: Repository,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = GithubUser)]
+pub struct User {
+    pub login: String,
+    #[serde(rename = "type")]
+    pub kind: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = GithubRepository)]
+pub struct Repository {
+    pub id: i64,
+    pub name: String,
+    pub full_name: String,
+    pub owner: User,
+    pub html_url: String,
+    pub url: String,
+}
+
+/// `GET /repos/{owner}/{repo}/actions/runs/{run_id}/jobs`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = GithubJobs)]
+pub struct Jobs {
+    pub total_count: u64,
+    pub jobs: Vec<Job>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = GithubJob)]
+pub struct Job {
+    pub id: i64,
+    pub node_id: String,
+    pub run_id: i64,
+    pub run_url: String,
+    pub run_attempt: u32,
+    pub head_branch: Option<String>,
+    pub head_sha: String,
+    pub workflow_name: String,
+    pub name: String,
+    pub status: String,
+    pub conclusion: Option<String>,
+    pub url: String,
+    pub html_url: String,
+    pub created_at: String,
+    pub started_at: Option<String>,
+    pub completed_at: Option<String>,
+    pub labels: Vec<String>,
+    pub runner_id: Option<i64>,
+    pub runner_name: Option<String>,
+    pub runner_group_id: Option<i64>,
+    pub runner_group_name: Option<String>,
+    pub steps: Vec<Step>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = GithubStep)]
+pub struct Step {
+    pub name: String,
+    pub status: String,
+    pub conclusion: Option<String>,
+    pub number: u32,
+    pub started_at: Option<String>,
+    pub completed_at: Option<String>,
+}
+
+/// `GET /repos/{owner}/{repo}/actions/workflows`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = GithubWorkflows)]
+pub struct Workflows {
+    pub total_count: u64,
+    pub workflows: Vec<Workflow>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = GithubWorkflow)]
+pub struct Workflow {
+    pub id: i64,
+    pub node_id: String,
+    pub name: String,
+    pub path: String,
+    /// `active` or `disabled_manually`.
+    pub state: String,
+    pub created_at: String,
+    pub updated_at: String,
+    pub url: String,
+    pub html_url: String,
+    pub badge_url: String,
+}
+
+/// `POST /repos/{owner}/{repo}/actions/workflows/{workflow_id}/dispatches`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = GithubDispatch)]
+pub struct Dispatch {
+    /// A branch or tag.
+    #[serde(rename = "ref")]
+    pub reference: String,
+    #[serde(default)]
+    #[schema(value_type = BTreeMap<String, Object>)]
+    pub inputs: BTreeMap<String, serde_json::Value>,
+    /// Whether the answer says which run it made.
+    #[serde(default)]
+    pub return_run_details: bool,
+}
+
+/// What a dispatch answers when it was asked for details.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = GithubDispatched)]
+pub struct Dispatched {
+    pub workflow_run_id: i64,
+    pub run_url: String,
+    pub html_url: String,
+}
+
+/// An answer that says nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[schema(as = GithubNothing)]
+pub struct Nothing {}

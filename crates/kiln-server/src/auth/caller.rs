@@ -1,0 +1,155 @@
+//! Who makes a request.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::extract::{ConnectInfo, FromRequestParts};
+use axum::http::header::{AUTHORIZATION, HeaderMap};
+use axum::http::request::Parts;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use kiln_core::access::{Denied, Grants, Right};
+use kiln_core::id::{OrgId, UserId};
+use kiln_store::{Actor, ActorKind, Duty, Scope};
+
+use super::bearers::Known;
+use crate::app::Shared;
+use crate::http::error::Failure;
+use crate::token::{self, Kind};
+
+/// Somebody who said who they are. There is none for a request that did not.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    who: Who,
+    address: Option<String>,
+}
+
+#[derive(Debug, Clone)]
+enum Who {
+    /// Authentication is off, which is only so on loopback.
+    Local(Grants),
+    Token(Arc<Known>),
+}
+
+impl Caller {
+    /// Refuses what the caller may not do. What they may not see is not there: an organization's thing
+    /// of the kind `what` is not found.
+    pub fn require(&self, right: Right, org: Option<OrgId>, what: &str) -> Result<Scope, Failure> {
+        match self.grants().allow(right, org) {
+            Ok(()) => Ok(org.map_or(Scope::System(Duty::Administration), Scope::Org)),
+            Err(Denied::Unseen) => Err(Failure::not_found(what)),
+            Err(Denied::Forbidden(reason)) => Err(Failure::forbidden(reason)),
+        }
+    }
+
+    /// All that the caller may look at: everything, or some organizations.
+    pub fn scopes(&self, right: Right) -> Vec<Scope> {
+        if self.grants().sees_everything() {
+            return vec![Scope::System(Duty::Administration)];
+        }
+        self.grants().organizations(right).into_iter().map(Scope::Org).collect()
+    }
+
+    pub fn grants(&self) -> &Grants {
+        match &self.who {
+            Who::Local(grants) => grants,
+            Who::Token(known) => &known.grants,
+        }
+    }
+
+    /// For audit rows.
+    pub fn actor(&self) -> Actor {
+        let actor = match &self.who {
+            Who::Local(_) => Actor::new(ActorKind::Person, "local"),
+            Who::Token(known) => Actor::new(ActorKind::Token, known.bearer.user.name.clone()),
+        };
+        match &self.address {
+            Some(address) => actor.at(address.clone()),
+            None => actor,
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        match &self.who {
+            Who::Local(_) => "local",
+            Who::Token(known) => &known.bearer.user.name,
+        }
+    }
+
+    pub fn kind(&self) -> &'static str {
+        match &self.who {
+            Who::Local(_) => "person",
+            Who::Token(_) => "token",
+        }
+    }
+
+    /// The person behind it; none when nobody has to say who they are.
+    pub fn user(&self) -> Option<UserId> {
+        match &self.who {
+            Who::Local(_) => None,
+            Who::Token(known) => Some(known.bearer.user.id),
+        }
+    }
+}
+
+impl FromRequestParts<Shared> for Caller {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, Failure> {
+        let connected = parts.extensions.get::<ConnectInfo<SocketAddr>>();
+        let address = connected.map(|info| info.0.ip().to_string());
+        if !app.config.authentication {
+            return Ok(Self { who: Who::Local(Grants::everything()), address });
+        }
+        let token = shown_token(&parts.headers).ok_or_else(|| {
+            Failure::unauthorized("say who you are: `Authorization: Bearer <API token>`")
+        })?;
+        let wrong = || Failure::unauthorized("the token is not known, was revoked or has expired");
+        if !Kind::Api.fits(&token) {
+            return Err(wrong());
+        }
+        let known = app.bearers.find(&app.store, token::hash(&token)).await?.ok_or_else(wrong)?;
+        Ok(Self { who: Who::Token(known), address })
+    }
+}
+
+/// The secret of a request: `Bearer`, `token` as old clients of GitHub write it, or the password of
+/// `Basic`, as git sends it.
+pub(super) fn shown_token(headers: &HeaderMap) -> Option<String> {
+    let (scheme, rest) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    let rest = rest.trim();
+    if scheme.eq_ignore_ascii_case("bearer") || scheme.eq_ignore_ascii_case("token") {
+        return Some(rest.to_owned());
+    }
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let pair = String::from_utf8(STANDARD.decode(rest).ok()?).ok()?;
+    pair.split_once(':').map(|(_, password)| password.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn check(header: &str, expect: Option<&str>) {
+        let mut headers = HeaderMap::new();
+        headers.insert(AUTHORIZATION, HeaderValue::from_str(header).unwrap());
+        assert_eq!(shown_token(&headers).as_deref(), expect, "{header}");
+    }
+
+    #[test]
+    fn a_token_is_read_as_clients_write_it() {
+        check("Bearer kpat_x", Some("kpat_x"));
+        check("bearer  kpat_x ", Some("kpat_x"));
+        check("token kpat_x", Some("kpat_x"));
+        check("Basic eC1hY2Nlc3MtdG9rZW46a3BhdF94", Some("kpat_x"));
+        check("Basic !!!", None);
+        check("Basic a3BhdF94", None);
+        check("Digest kpat_x", None);
+        check("kpat_x", None);
+        assert_eq!(shown_token(&HeaderMap::new()), None);
+    }
+}

@@ -1,0 +1,79 @@
+//! Who one is here, and what the server does and did.
+
+use axum::Json;
+use axum::extract::State;
+use kiln_core::access::Right;
+use kiln_proto::api;
+use kiln_store::directory::audit::{self, Entry};
+use kiln_store::directory::organizations;
+use kiln_store::{Scope, Tx};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::page::{self, piece};
+use super::params::OfOwner;
+use crate::app::Shared;
+use crate::auth::Caller;
+use crate::http::error::Answer;
+use crate::http::extract::Query as Params;
+use crate::http::openapi::Problems;
+use crate::service::runs::FIND;
+
+pub(super) fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new().routes(routes!(me)).routes(routes!(log))
+}
+
+/// Who the server takes the caller for.
+#[utoipa::path(
+    get, path = "/api/me", tag = "about",
+    responses((status = 200, body = api::Me), Problems)
+)]
+async fn me(caller: Caller) -> Json<api::Me> {
+    Json(api::Me {
+        kind: caller.kind().to_owned(),
+        name: caller.name().to_owned(),
+        admin: caller.grants().sees_everything(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    })
+}
+
+/// Who did what and when, the newest first.
+#[utoipa::path(
+    get, path = "/api/audit", tag = "about", params(OfOwner),
+    responses((status = 200, body = api::Page<api::AuditEntry>), Problems)
+)]
+async fn log(
+    State(app): State<Shared>,
+    caller: Caller,
+    Params(which): Params<OfOwner>,
+) -> Answer<Json<api::Page<api::AuditEntry>>> {
+    let page = page::page(which.after.as_deref(), which.limit)?;
+    let org = match which.owner {
+        None => None,
+        Some(name) => {
+            let work = async move |tx: &mut Tx<'_>| organizations::by_name(tx, FIND, &name).await;
+            Some(app.store.read(work).await?.id)
+        }
+    };
+    let scope = caller.require(Right::Admin, org, "organization")?;
+    let work = async move |tx: &mut Tx<'_>| match scope {
+        Scope::Org(org) => audit::list(tx, scope, org, page).await,
+        Scope::System(_) => audit::list_of_installation(tx, scope, page).await,
+    };
+    let entries = app.store.read(work).await?;
+    Ok(Json(piece(entries.into_iter().map(shown).collect(), page, |entry| entry.id)))
+}
+
+fn shown(entry: Entry) -> api::AuditEntry {
+    let detail = entry.detail.as_deref().and_then(|detail| serde_json::from_str(detail).ok());
+    api::AuditEntry {
+        id: entry.id,
+        at: entry.at.rfc3339(),
+        actor_kind: entry.actor.kind.word().to_owned(),
+        actor: entry.actor.name,
+        action: entry.action,
+        subject: entry.subject,
+        address: entry.actor.address,
+        detail: detail.unwrap_or_default(),
+    }
+}

@@ -1,0 +1,68 @@
+//! What follows the question mark, where routes share it or need more than a word.
+
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+/// A list that belongs to an organization.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub(super) struct OfOwner {
+    /// The organization; the whole installation when it is left out.
+    pub(super) owner: Option<String>,
+    /// The `next` of the piece before.
+    pub(super) after: Option<String>,
+    /// How many.
+    #[param(minimum = 1)]
+    pub(super) limit: Option<u32>,
+}
+
+/// Which part of a log, and how.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub(super) struct OfLog {
+    /// Which claim of the job; the last one when it is left out.
+    #[param(minimum = 1)]
+    pub(super) attempt: Option<u32>,
+    /// Where to begin, in bytes of the kept log.
+    pub(super) from: Option<u64>,
+    /// Goes on until the job is done.
+    pub(super) follow: Option<bool>,
+    /// `text` has lines as they were printed; `raw` has them with time and step.
+    pub(super) format: Option<String>,
+}
+
+/// Which runs.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub(super) struct OfRuns {
+    /// `owner/name`.
+    pub(super) repo: Option<String>,
+    /// `queued`, `pending`, `in_progress` or `completed`.
+    pub(super) status: Option<String>,
+    /// Such as `success` or `failure`.
+    pub(super) conclusion: Option<String>,
+    pub(super) branch: Option<String>,
+    pub(super) event: Option<String>,
+    /// The whole hash of the commit.
+    pub(super) sha: Option<String>,
+    /// Who triggered it first.
+    pub(super) actor: Option<String>,
+    /// The `next` of the piece before.
+    pub(super) after: Option<String>,
+    /// How many, 100 at most.
+    #[param(minimum = 1)]
+    pub(super) limit: Option<u32>,
+}
+
+/// Which attempt of a run.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub(super) struct OfAttempt {
+    /// An earlier attempt; the current one when it is left out.
+    #[param(minimum = 1)]
+    pub(super) attempt: Option<u32>,
+}

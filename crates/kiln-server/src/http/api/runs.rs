@@ -1,0 +1,162 @@
+//! Runs: lists, one, and what can be done with it.
+
+use axum::Json as Reply;
+use axum::extract::State;
+use axum::http::StatusCode;
+use kiln_core::access::Right;
+use kiln_core::id::RunId;
+use kiln_core::run::Conclusion;
+use kiln_proto::api;
+use kiln_store::runs::{RunFilter, RunStatus};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::page::{self, piece};
+use super::params::{OfAttempt, OfRuns};
+use crate::app::{App, Shared};
+use crate::auth::Caller;
+use crate::http::error::{Answer, Failure};
+use crate::http::extract::{OptionalJson, Path, Query as Params};
+use crate::http::openapi::Problems;
+use crate::service::{change, repos, runs};
+
+pub(super) fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(one))
+        .routes(routes!(cancel))
+        .routes(routes!(force_cancel))
+        .routes(routes!(rerun))
+}
+
+/// A run by its number or slug. What cannot be one names nothing.
+pub(in crate::http) fn run_id(text: &str) -> Answer<RunId> {
+    text.parse().map_err(|_| Failure::not_found("run"))
+}
+
+/// Words of GitHub; one that does not exist is the caller's mistake.
+pub(in crate::http) fn status_of(word: &str) -> Answer<RunStatus> {
+    let all = [RunStatus::Queued, RunStatus::Pending, RunStatus::InProgress, RunStatus::Completed];
+    let found = all.into_iter().find(|status| status.word() == word);
+    found.ok_or_else(|| {
+        Failure::invalid("`status` is one of queued, pending, in_progress, completed")
+    })
+}
+
+impl OfRuns {
+    async fn read(&self, app: &App, caller: &Caller) -> Answer<RunFilter> {
+        let repo = match &self.repo {
+            Some(name) => Some(repos::find(app, caller, Right::Read, name).await?.0.id),
+            None => None,
+        };
+        let conclusion = |word: &String| {
+            Conclusion::of_github(word).ok_or_else(|| {
+                Failure::invalid(
+                    "`conclusion` is one of success, failure, cancelled, skipped, timed_out, \
+                     startup_failure",
+                )
+            })
+        };
+        Ok(RunFilter {
+            repo,
+            workflow: None,
+            status: self.status.as_deref().map(status_of).transpose()?,
+            conclusion: self.conclusion.as_ref().map(conclusion).transpose()?,
+            branch: self.branch.clone(),
+            event: self.event.clone(),
+            head_sha: self.sha.clone(),
+            actor: self.actor.clone(),
+        })
+    }
+}
+
+/// Runs that the caller may see, the newest first.
+#[utoipa::path(
+    get, path = "/api/runs", tag = "runs", params(OfRuns),
+    responses((status = 200, body = api::Page<api::Run>), Problems)
+)]
+async fn list(
+    State(app): State<Shared>,
+    caller: Caller,
+    Params(filter): Params<OfRuns>,
+) -> Answer<Reply<api::Page<api::Run>>> {
+    let page = page::page(filter.after.as_deref(), filter.limit)?;
+    let filter = filter.read(&app, &caller).await?;
+    let found = runs::list(&app, &caller, filter, page).await?;
+    let shown = found.iter().map(|named| runs::shown(&app, named)).collect();
+    Ok(Reply(piece(shown, page, |run: &api::Run| run.id)))
+}
+
+/// A run with its jobs and their steps. `run` is its number or its slug.
+#[utoipa::path(
+    get, path = "/api/runs/{run}", tag = "runs",
+    params(("run" = String, Path), OfAttempt),
+    responses((status = 200, body = api::RunDetail), Problems)
+)]
+async fn one(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path(run): Path<String>,
+    Params(which): Params<OfAttempt>,
+) -> Answer<Reply<api::RunDetail>> {
+    let found = runs::attempt(&app, &caller, run_id(&run)?, which.attempt).await?;
+    Ok(Reply(runs::detail(&app, &found)))
+}
+
+/// Ends a run; jobs whose conditions say so go on.
+#[utoipa::path(
+    post, path = "/api/runs/{run}/cancel", tag = "runs",
+    params(("run" = String, Path)), request_body = Option<api::Cancel>,
+    responses((status = 202, body = api::Run), Problems)
+)]
+async fn cancel(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path(run): Path<String>,
+    OptionalJson(asked): OptionalJson<api::Cancel>,
+) -> Answer<(StatusCode, Reply<api::Run>)> {
+    let named = change::cancel(&app, &caller, run_id(&run)?, asked.reason, false).await?;
+    Ok((StatusCode::ACCEPTED, Reply(runs::shown(&app, &named))))
+}
+
+/// Ends a run with everything in it.
+#[utoipa::path(
+    post, path = "/api/runs/{run}/force-cancel", tag = "runs",
+    params(("run" = String, Path)), request_body = Option<api::Cancel>,
+    responses((status = 202, body = api::Run), Problems)
+)]
+async fn force_cancel(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path(run): Path<String>,
+    OptionalJson(asked): OptionalJson<api::Cancel>,
+) -> Answer<(StatusCode, Reply<api::Run>)> {
+    let named = change::cancel(&app, &caller, run_id(&run)?, asked.reason, true).await?;
+    Ok((StatusCode::ACCEPTED, Reply(runs::shown(&app, &named))))
+}
+
+/// Runs all of it again, what failed, or one job.
+#[utoipa::path(
+    post, path = "/api/runs/{run}/rerun", tag = "runs",
+    params(("run" = String, Path)), request_body = Option<api::Rerun>,
+    responses((status = 201, body = api::Rerunning), Problems)
+)]
+async fn rerun(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path(run): Path<String>,
+    OptionalJson(asked): OptionalJson<api::Rerun>,
+) -> Answer<(StatusCode, Reply<api::Rerunning>)> {
+    let what = match (asked.failed, asked.job) {
+        (true, Some(_)) => {
+            return Err(Failure::invalid("say `failed` or `job`, not both"));
+        }
+        (true, None) => change::What::Failed,
+        (false, Some(job)) => change::What::Job(job),
+        (false, None) => change::What::All,
+    };
+    let run = run_id(&run)?;
+    let attempt = change::rerun(&app, &caller, run, what).await?;
+    let again = api::Rerunning { id: run.0, slug: run.slug(), attempt };
+    Ok((StatusCode::CREATED, Reply(again)))
+}

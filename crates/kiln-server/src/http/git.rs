@@ -1,0 +1,244 @@
+//! Repositories for git itself: its smart protocol over HTTP, for reading.
+//!
+//! A job reads its own repository with its token as password, as long as it has its lease.
+
+use std::io::{self, Read as _};
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{DefaultBodyLimit, FromRequestParts, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use bytes::Bytes;
+use flate2::read::GzDecoder;
+use futures_util::stream;
+use kiln_proto::problem::Problem;
+use kiln_store::directory::repositories::{self, Repository};
+use kiln_store::{Scope, Tx};
+use serde::Deserialize;
+use tokio::sync::mpsc;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::error::{Answer, Failure};
+use super::extract::{self, Path, Query};
+use crate::app::{App, Shared};
+use crate::service::report;
+use crate::sources::{Location, SourceError, Sources};
+
+/// The longest question of git, packed or not.
+const LONGEST: usize = 32 << 20;
+/// How many pieces of an answer wait for a slow client.
+const AHEAD: usize = 16;
+
+pub fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new()
+        .routes(routes!(refs))
+        .routes(routes!(upload_pack))
+        .layer(DefaultBodyLimit::max(LONGEST))
+}
+
+#[derive(Debug, Deserialize)]
+struct Service {
+    #[serde(default)]
+    service: String,
+}
+
+/// List what a repository has
+///
+/// For `git clone` and `git fetch`.
+#[utoipa::path(
+    get,
+    path = "/{owner}/{repo}/info/refs",
+    tag = "git",
+    params(
+        ("owner" = String, Path),
+        ("repo" = String, Path, description = "The name with `.git`"),
+        ("service" = String, Query, description = "`git-upload-pack`"),
+    ),
+    responses(
+        (status = 200, content_type = "application/x-git-upload-pack-advertisement"),
+        (status = 401, body = Problem),
+        (status = 403, description = "Only reading is served", body = Problem),
+        (status = 404, body = Problem),
+    )
+)]
+async fn refs(
+    State(app): State<Shared>,
+    Readable(repository): Readable,
+    headers: HeaderMap,
+    Query(Service { service }): Query<Service>,
+) -> Answer<Response> {
+    if service != "git-upload-pack" {
+        let detail = "repositories can only be read here, with `service=git-upload-pack`";
+        return Err(Failure::forbidden(detail));
+    }
+    serve(&app, &headers, &repository, None).await
+}
+
+/// Fetch from a repository
+#[utoipa::path(
+    post,
+    path = "/{owner}/{repo}/git-upload-pack",
+    tag = "git",
+    params(("owner" = String, Path), ("repo" = String, Path, description = "The name with `.git`")),
+    request_body(content = String, content_type = "application/x-git-upload-pack-request"),
+    responses(
+        (status = 200, content_type = "application/x-git-upload-pack-result"),
+        (status = 400, body = Problem),
+        (status = 401, body = Problem),
+        (status = 404, body = Problem),
+        (status = 413, body = Problem),
+    )
+)]
+async fn upload_pack(
+    State(app): State<Shared>,
+    Readable(repository): Readable,
+    headers: HeaderMap,
+    extract::Body(body): extract::Body,
+) -> Answer<Response> {
+    let body = unpacked(&headers, body).await?;
+    serve(&app, &headers, &repository, Some(body)).await
+}
+
+fn unauthorized(detail: &str) -> Failure {
+    Failure::new(StatusCode::UNAUTHORIZED, "unauthorized", detail).with_header(
+        header::WWW_AUTHENTICATE,
+        HeaderValue::from_static("Basic realm=\"kiln\", charset=\"UTF-8\""),
+    )
+}
+
+/// The password of Basic authentication; git sends the token there, whatever the name.
+fn password(headers: &HeaderMap) -> Option<String> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, rest) = value.split_once(' ')?;
+    if scheme.eq_ignore_ascii_case("bearer") {
+        return Some(rest.trim().to_owned());
+    }
+    let decoded =
+        BASE64.decode(rest.trim()).ok().filter(|_| scheme.eq_ignore_ascii_case("basic"))?;
+    let text = String::from_utf8(decoded).ok()?;
+    text.split_once(':').map(|(_, password)| password.to_owned())
+}
+
+/// The repository that the path names, if whoever asks may read it. Known before any body is read.
+#[derive(Debug)]
+struct Readable(Repository);
+
+impl FromRequestParts<Shared> for Readable {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Answer<Self> {
+        let Path((owner, repo)) = Path::<(String, String)>::from_request_parts(parts, app).await?;
+        admitted(app, &parts.headers, &owner, &repo).await.map(Self)
+    }
+}
+
+async fn admitted(app: &App, headers: &HeaderMap, owner: &str, repo: &str) -> Answer<Repository> {
+    let token = password(headers).ok_or_else(|| unauthorized("the token of the job is needed"))?;
+    let access = app.signer.check_job(&token).ok_or_else(|| unauthorized("the token is wrong"))?;
+    if report::lease(app, access).await?.is_none() {
+        return Err(unauthorized("the job of this token is over"));
+    }
+    let missing = || Failure::not_found("repository");
+    let name = format!("{owner}/{}", repo.strip_suffix(".git").ok_or_else(missing)?);
+    let read =
+        async move |tx: &mut Tx<'_>| repositories::by_name(tx, Scope::Org(access.org), &name).await;
+    let repository = app.store.read(read).await?;
+    if repository.id == access.repo { Ok(repository) } else { Err(missing()) }
+}
+
+/// What git asks, also when it sent that compressed.
+async fn unpacked(headers: &HeaderMap, body: Bytes) -> Answer<Vec<u8>> {
+    match headers.get(header::CONTENT_ENCODING).map(HeaderValue::as_bytes) {
+        None | Some(b"identity") => Ok(body.to_vec()),
+        Some(b"gzip" | b"x-gzip") => {
+            let unpack = move || {
+                let mut plain = Vec::new();
+                let most = u64::try_from(LONGEST).unwrap_or(u64::MAX);
+                GzDecoder::new(&*body).take(most + 1).read_to_end(&mut plain).map(|_| plain)
+            };
+            let plain = tokio::task::spawn_blocking(unpack).await.map_err(Failure::internal)?;
+            let plain = plain
+                .map_err(|error| Failure::bad_request(format!("the body is no gzip: {error}")))?;
+            if plain.len() > LONGEST {
+                return Err(Failure::too_large("the unpacked body is larger than 32 MiB"));
+            }
+            Ok(plain)
+        }
+        Some(_) => Err(Failure::bad_request("only bodies in plain or in gzip are understood")),
+    }
+}
+
+/// Lets git answer on a thread that may block, and sends on what it says while it says it.
+async fn serve(
+    app: &App,
+    headers: &HeaderMap,
+    repository: &Repository,
+    body: Option<Vec<u8>>,
+) -> Answer<Response> {
+    let source = repository.clone_url.clone().ok_or_else(|| Failure::not_found("repository"))?;
+    let location = Location { id: repository.id.0, source };
+    let protocol = headers.get("git-protocol").and_then(|value| value.to_str().ok());
+    let protocol = protocol.filter(|text| text.len() < 256).map(ToOwned::to_owned);
+    let kind = if body.is_none() { "advertisement" } else { "result" };
+    let is_second =
+        protocol.iter().flat_map(|text| text.split(':')).any(|part| part == "version=2");
+    let (sender, mut receiver) = mpsc::channel(AHEAD);
+    if body.is_none() && !is_second {
+        let _ = sender.try_send(Ok(Bytes::from_static(b"001e# service=git-upload-pack\n0000")));
+    }
+    let sources = Arc::clone(app.workflows.sources());
+    tokio::task::spawn_blocking(move || {
+        ask(&*sources, &location, protocol.as_deref(), body, &sender)
+    });
+    // What goes wrong before the first byte can still be told in the status.
+    let first = match receiver.recv().await {
+        Some(Err(error)) => return Err(broken(&error)),
+        first => first,
+    };
+    let rest = stream::unfold((first, receiver), |(first, mut receiver)| async move {
+        let next = match first {
+            Some(first) => Some(first),
+            None => receiver.recv().await,
+        };
+        next.map(|piece| (piece.map_err(io::Error::other), (None, receiver)))
+    });
+    Response::builder()
+        .header(header::CONTENT_TYPE, format!("application/x-git-upload-pack-{kind}"))
+        .header(header::CACHE_CONTROL, "no-cache")
+        .body(Body::from_stream(rest))
+        .map_err(Failure::internal)
+}
+
+type Piece = Result<Bytes, SourceError>;
+
+fn ask(
+    sources: &dyn Sources,
+    location: &Location,
+    protocol: Option<&str>,
+    body: Option<Vec<u8>>,
+    sender: &mpsc::Sender<Piece>,
+) {
+    let mut write = |bytes: &[u8]| {
+        let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
+        sender.blocking_send(Ok(Bytes::copy_from_slice(bytes))).map_err(gone)
+    };
+    if let Err(error) = sources.upload_pack(location, protocol, body, &mut write) {
+        // If nobody is there to hear it, nobody has to know.
+        let _ = sender.blocking_send(Err(error));
+    }
+}
+
+fn broken(error: &SourceError) -> Failure {
+    match error {
+        SourceError::NotFound(_) => Failure::not_found("repository"),
+        SourceError::Broken(reason) => {
+            tracing::warn!(reason, "a repository cannot be read");
+            Failure::unavailable("the repository cannot be read at the moment")
+        }
+    }
+}

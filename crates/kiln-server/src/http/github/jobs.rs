@@ -1,0 +1,142 @@
+//! Jobs in GitHub's shape.
+
+use axum::Json as Reply;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use kiln_core::access::Right;
+use kiln_proto::github::{Job, Jobs, Nothing};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::list::{Paging, Window};
+use super::runs::{attempt_number, known};
+use super::shape;
+use crate::app::{App, Shared};
+use crate::auth::Caller;
+use crate::http::api::{job_id, log_stream};
+use crate::http::error::{Answer, Failure};
+use crate::http::extract::{Path, Query as Params};
+use crate::http::openapi::Problems;
+use crate::service::change::{self, What};
+use crate::service::jobs::Seen;
+use crate::service::log::{Form, Reading};
+use crate::service::runs::{self, Attempt, Named};
+
+pub(super) fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new()
+        .routes(routes!(of_run))
+        .routes(routes!(of_attempt))
+        .routes(routes!(one))
+        .routes(routes!(logs))
+        .routes(routes!(rerun))
+}
+
+#[utoipa::path(
+    get, path = "/repos/{owner}/{repo}/actions/runs/{run_id}/jobs", tag = "github",
+    params(("owner" = String, Path), ("repo" = String, Path), ("run_id" = String, Path), Paging),
+    responses((status = 200, body = Jobs), Problems)
+)]
+async fn of_run(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path((owner, repo, run_id)): Path<(String, String, String)>,
+    Params(paging): Params<Paging>,
+) -> Answer<(HeaderMap, Reply<Jobs>)> {
+    let window = paging.window()?;
+    let run = known(&app, &caller, Right::Read, (&owner, &repo, &run_id)).await?;
+    let found = runs::attempt(&app, &caller, run, None).await?;
+    Ok(list(&app, &found, window))
+}
+
+#[utoipa::path(
+    get, path = "/repos/{owner}/{repo}/actions/runs/{run_id}/attempts/{attempt_number}/jobs",
+    tag = "github",
+    params(
+        ("owner" = String, Path), ("repo" = String, Path), ("run_id" = String, Path),
+        ("attempt_number" = String, Path), Paging,
+    ),
+    responses((status = 200, body = Jobs), Problems)
+)]
+async fn of_attempt(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path((owner, repo, run_id, number)): Path<(String, String, String, String)>,
+    Params(paging): Params<Paging>,
+) -> Answer<(HeaderMap, Reply<Jobs>)> {
+    let window = paging.window()?;
+    let run = known(&app, &caller, Right::Read, (&owner, &repo, &run_id)).await?;
+    let number = attempt_number(&number)?;
+    let found = runs::attempt(&app, &caller, run, Some(number)).await?;
+    Ok(list(&app, &found, window))
+}
+
+fn list(app: &App, found: &Attempt, window: Window) -> (HeaderMap, Reply<Jobs>) {
+    let total_count = found.jobs.len() as u64;
+    let shown = found.jobs.iter().skip(window.skip).take(window.take);
+    let jobs = shown.map(|job| shape::job(app, &found.named, job)).collect();
+    let Named { run, repo, .. } = &found.named;
+    let url =
+        format!("{}/repos/{}/actions/runs/{}/jobs", app.config.public_url, repo.full(), run.id);
+    (window.links(&url, total_count), Reply(Jobs { total_count, jobs }))
+}
+
+/// A job of the repository that the address names.
+async fn find(
+    app: &Shared,
+    caller: &Caller,
+    right: Right,
+    (owner, repo, job): (&str, &str, &str),
+) -> Answer<(Named, Seen)> {
+    let (named, job) = runs::job(app, caller, right, job_id(job)?).await?;
+    if named.repo.full() == format!("{owner}/{repo}") {
+        Ok((named, job))
+    } else {
+        Err(Failure::not_found("job"))
+    }
+}
+
+#[utoipa::path(
+    get, path = "/repos/{owner}/{repo}/actions/jobs/{job_id}", tag = "github",
+    params(("owner" = String, Path), ("repo" = String, Path), ("job_id" = String, Path)),
+    responses((status = 200, body = Job), Problems)
+)]
+async fn one(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path((owner, repo, job)): Path<(String, String, String)>,
+) -> Answer<Reply<Job>> {
+    let (named, job) = find(&app, &caller, Right::Read, (&owner, &repo, &job)).await?;
+    Ok(Reply(shape::job(&app, &named, &job)))
+}
+
+/// The lines of the last claim, each with its time.
+#[utoipa::path(
+    get, path = "/repos/{owner}/{repo}/actions/jobs/{job_id}/logs", tag = "github",
+    params(("owner" = String, Path), ("repo" = String, Path), ("job_id" = String, Path)),
+    responses((status = 200, description = "Lines", body = String, content_type = "text/plain"), Problems)
+)]
+async fn logs(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path((owner, repo, job)): Path<(String, String, String)>,
+) -> Answer<Response> {
+    let (_, job) = find(&app, &caller, Right::Read, (&owner, &repo, &job)).await?;
+    log_stream(app, &job, Reading { form: Form::Timed, ..Reading::default() })
+}
+
+#[utoipa::path(
+    post, path = "/repos/{owner}/{repo}/actions/jobs/{job_id}/rerun", tag = "github",
+    params(("owner" = String, Path), ("repo" = String, Path), ("job_id" = String, Path)),
+    responses((status = 201, body = Nothing), Problems)
+)]
+async fn rerun(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path((owner, repo, job)): Path<(String, String, String)>,
+) -> Answer<(StatusCode, Reply<Nothing>)> {
+    let (named, job) = find(&app, &caller, Right::Write, (&owner, &repo, &job)).await?;
+    let id = job.id.ok_or_else(|| Failure::not_found("job"))?;
+    change::rerun(&app, &caller, named.run.id, What::Job(id.to_string())).await?;
+    Ok((StatusCode::CREATED, Reply(Nothing {})))
+}

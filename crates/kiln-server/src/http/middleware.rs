@@ -1,0 +1,119 @@
+//! What happens around every request: it has a name, ends in time, and a panic ends nothing but itself.
+
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use axum::extract::Request;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use futures_util::FutureExt as _;
+use tracing::Instrument as _;
+
+use super::error::Failure;
+use crate::token::random;
+
+/// By which a request is found in the log.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// How long a request of people may take until its answer begins.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+tokio::task_local! {
+    static CURRENT: String;
+}
+
+/// The name of the request under way.
+pub fn request_id() -> Option<String> {
+    CURRENT.try_with(Clone::clone).ok()
+}
+
+/// Names the request, catches panics, adds what belongs to every answer.
+pub async fn outermost(request: Request, next: Next) -> Response {
+    let id = given_id(request.headers()).unwrap_or_else(new_id);
+    let span = tracing::debug_span!(
+        "request", %id, method = %request.method(), path = request.uri().path()
+    );
+    let answer = async {
+        let caught = AssertUnwindSafe(next.run(request)).catch_unwind().await;
+        caught.unwrap_or_else(|panic| {
+            let reason = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+            let reason = reason.or_else(|| panic.downcast_ref::<String>().cloned());
+            Failure::internal(reason.unwrap_or_else(|| "a panic".to_owned())).into_response()
+        })
+    };
+    let mut response = CURRENT.scope(id.clone(), answer).instrument(span.clone()).await;
+    span.in_scope(|| tracing::debug!(status = response.status().as_u16(), "answered"));
+    if let Ok(value) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(REQUEST_ID, value);
+    }
+    secure(response.headers_mut());
+    response
+}
+
+/// A name that a proxy gave it, if it is a plain one.
+fn given_id(headers: &HeaderMap) -> Option<String> {
+    let text = headers.get(REQUEST_ID)?.to_str().ok()?;
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let fits = !text.is_empty() && text.len() <= 64 && text.bytes().all(plain);
+    fits.then(|| text.to_owned())
+}
+
+fn new_id() -> String {
+    format!("{:016x}", u64::from_ne_bytes(random()))
+}
+
+/// Nothing that is served here is to be framed, guessed at or kept, unless its handler says so.
+fn secure(headers: &mut HeaderMap) {
+    let usual = [
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+        (header::CACHE_CONTROL, "no-store"),
+    ];
+    for (name, value) in usual {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    }
+}
+
+/// Gives up a request whose answer does not begin in time. What streams after that takes as long as it
+/// takes.
+pub async fn in_time(request: Request, next: Next) -> Response {
+    let answer = tokio::time::timeout(PATIENCE, next.run(request)).await;
+    answer.unwrap_or_else(|_| {
+        tracing::warn!("a request took longer than {PATIENCE:?} and was given up");
+        Failure::unavailable("it took too long and may or may not be done; look, then try again")
+            .into_response()
+    })
+}
+
+pub async fn no_such_address(uri: Uri) -> Failure {
+    let path: String = uri.path().chars().take(200).collect();
+    Failure::not_found(&format!("address as `{path}`"))
+}
+
+pub async fn no_such_method(method: Method, uri: Uri) -> Failure {
+    let path: String = uri.path().chars().take(200).collect();
+    Failure::wrong_method(format!("`{path}` does not take {method}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_of_a_request_is_taken_over_only_if_it_is_plain() {
+        let check = |given: &str, expect: Option<&str>| {
+            let mut headers = HeaderMap::new();
+            headers.insert(REQUEST_ID, HeaderValue::from_str(given).unwrap());
+            assert_eq!(given_id(&headers).as_deref(), expect, "{given}");
+        };
+        check("abc-1.2_3", Some("abc-1.2_3"));
+        check("", None);
+        check("a b", None);
+        check("a\u{e9}", None);
+        check(&"x".repeat(65), None);
+        assert_eq!(new_id().len(), 16);
+        assert_ne!(new_id(), new_id());
+    }
+}

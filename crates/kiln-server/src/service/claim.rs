@@ -1,0 +1,147 @@
+//! A runner asks for work, and waits for it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kiln_core::id::RunnerId;
+use kiln_core::queue::Serving;
+use kiln_core::time::Timestamp;
+use kiln_proto::job::Job;
+use kiln_proto::runner::{Claim, LONGEST_POLL};
+use kiln_store::claims::{Asking, Claimed};
+use kiln_store::{Offered, StoreError};
+use tokio::time::{Instant, timeout_at};
+
+use super::job::{self, Unpreparable};
+use crate::app::App;
+use crate::clock;
+use crate::fleet::{Member, Seat};
+use crate::http::error::{Answer, Failure};
+
+/// The longest name of a question.
+const LONGEST_NONCE: usize = 100;
+/// How many repositories that are at hand are worth knowing.
+const MOST_WARM: usize = 100;
+
+/// Waits for a job, up to as long as the runner wants. None is none in time.
+pub async fn claim(app: &App, member: Arc<Member>, asked: Claim) -> Answer<Option<Job>> {
+    check(&asked)?;
+    let question = Question { nonce: asked.nonce, only: None };
+    let warm: Arc<[String]> = asked.warm.into_iter().take(MOST_WARM).collect();
+    let until = Instant::now() + Duration::from_secs(asked.wait.min(LONGEST_POLL).into());
+    let mut poll = Poll { app, member, question, warm, until };
+    loop {
+        let Some((claimed, seat)) = poll.next().await? else { return Ok(None) };
+        match job::prepare(app, &poll.member, &claimed).await {
+            Ok(Some(job)) => {
+                seat.served();
+                app.fleet.remember_repository(&job.repo, claimed.repo);
+                if poll.member.runner.about.single_use {
+                    // What is known of it says that it has no job.
+                    app.fleet.forget(poll.member.runner.id);
+                }
+                return Ok(Some(job));
+            }
+            // It was taken away again, by a cancel for example.
+            Ok(None) => {}
+            Err(Unpreparable::Now(error)) => return Err(error.into()),
+            Err(Unpreparable::Ever(reason)) => {
+                job::fail(app, poll.member.runner.id, &claimed, &reason).await?;
+            }
+        }
+    }
+}
+
+fn check(asked: &Claim) -> Answer<()> {
+    let nonce = &asked.nonce;
+    let good = !nonce.is_empty() && nonce.len() <= LONGEST_NONCE && !nonce.contains('\0');
+    if good {
+        return Ok(());
+    }
+    let expected = "a text of 1 to 100 bytes, another one for each question";
+    Err(Failure::invalid(format!("nonce: expected {expected}")))
+}
+
+/// A question that a runner asks until there is an answer.
+#[derive(Debug)]
+pub(crate) struct Question {
+    pub(crate) nonce: String,
+    /// Asks for less than the runner could have.
+    pub(crate) only: Option<Arc<[Serving]>>,
+}
+
+/// A poll under way.
+#[derive(Debug)]
+pub(crate) struct Poll<'a> {
+    pub(crate) app: &'a App,
+    pub(crate) member: Arc<Member>,
+    pub(crate) question: Question,
+    pub(crate) warm: Arc<[String]>,
+    pub(crate) until: Instant,
+}
+
+impl Poll<'_> {
+    /// The next job for this runner, or none when the time is over.
+    pub(crate) async fn next(&mut self) -> Answer<Option<(Claimed, Seat)>> {
+        let id = self.member.runner.id;
+        let mut nudges = self.app.fleet.nudges(id);
+        let mut seat: Option<Seat> = None;
+        loop {
+            nudges.mark_unchanged();
+            self.member = self.app.fleet.member(id).await?;
+            let taken = match seat.take() {
+                // What it may take can have changed while it slept.
+                Some(seat) if seat.is_for(&self.queues()) => seat,
+                _ => self.app.fleet.sit_down(&self.member, self.queues(), Arc::clone(&self.warm)),
+            };
+            let Offered { jobs, again } = self.ask(id).await?;
+            if let Some(claimed) = jobs.into_iter().next() {
+                return Ok(Some((claimed, taken)));
+            }
+            let left = self.until.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.app.stopping.is_cancelled() {
+                return Ok(None);
+            }
+            tokio::select! {
+                woken = taken.sleep(left.min(patience(again))) => seat = woken,
+                _ = nudges.changed() => {}
+                () = self.app.stopping.cancelled() => return Ok(None),
+            }
+        }
+    }
+
+    fn queues(&self) -> Arc<[Serving]> {
+        self.question.only.clone().unwrap_or_else(|| self.member.queues())
+    }
+
+    async fn ask(&self, runner: RunnerId) -> Result<Offered, StoreError> {
+        let asking = Asking {
+            runner,
+            queues: self.queues().to_vec(),
+            org: self.member.runner.org,
+            want: self.want(),
+            nonce: self.question.nonce.clone(),
+            warm: self.app.fleet.repositories(&self.warm),
+        };
+        let claim = self.app.traffic.claim(asking);
+        // A database that hangs must not hold the runner longer than it wants to wait.
+        match timeout_at(self.until + Duration::from_secs(5), claim).await {
+            Ok(offered) => offered,
+            Err(_) => Ok(Offered::default()),
+        }
+    }
+
+    /// None for a runner that is to stop, or had its single job. Even then a question that was answered
+    /// before is answered again.
+    fn want(&self) -> u32 {
+        let runner = &self.member.runner;
+        let spent = runner.about.single_use && runner.leases + runner.completed + runner.failed > 0;
+        u32::from(!self.member.is_leaving() && !spent)
+    }
+}
+
+/// How long to sleep when a job is left to preferred runners until then.
+fn patience(again: Option<Timestamp>) -> Duration {
+    // A little more, so that the time has come for the database, too.
+    again.map_or(Duration::MAX, |at| at.since(clock::now()) + Duration::from_millis(5))
+}

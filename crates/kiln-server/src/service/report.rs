@@ -1,0 +1,234 @@
+//! What a runner says about a job that it has.
+//!
+//! Everything is said under a claim. Repeating what was heard is answered as before; what is said about a
+//! claim that is over, because the job was given to another runner, is refused and changes nothing.
+
+use bytes::Bytes;
+use kiln_core::id::RunnerId;
+use kiln_core::run::Conclusion;
+use kiln_core::time::Timestamp;
+use kiln_proto::report::{
+    Annotation, Complete, Completed, Event, Events, Heard, MOST_EVENTS, Stored, What,
+};
+use kiln_store::Tx;
+use kiln_store::claims::{self, Lease};
+use kiln_store::events::{self, Level};
+use kiln_store::runs::{
+    Answer as Became, Happened, JobNews, Refused, Report, ReportAnswer, Reported, Said, Word,
+};
+
+use super::register;
+use crate::app::App;
+use crate::http::error::{Answer, Failure};
+use crate::logs::{LogError, LogId};
+use crate::token::JobAccess;
+
+/// The bytes that all outputs of a job may have, as on GitHub.
+const OUTPUTS: usize = 1 << 20;
+
+/// The lease under which something is said, if there still is one.
+pub async fn lease(app: &App, access: JobAccess) -> Answer<Option<Lease>> {
+    let (job, claim) = (access.job, access.claim);
+    let read = async move |tx: &mut Tx<'_>| claims::lease(tx, job, claim).await;
+    Ok(app.store.read(read).await?.filter(|lease| lease.runner == access.runner))
+}
+
+fn lost() -> Failure {
+    Failure::conflict("the job is not this runner's any more: its lease has ended; abandon it")
+}
+
+/// Adds to the log of a claim.
+pub async fn append(app: &App, access: JobAccess, from: u64, bytes: Bytes) -> Answer<Stored> {
+    let log = log_of(access);
+    if lease(app, access).await?.is_none() {
+        // Only what is there already can be said again.
+        let length = app.logs.length(log).await.map_err(unkept)?;
+        let end = from.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+        return if end <= length && length > 0 {
+            Ok(Stored { offset: length })
+        } else {
+            Err(lost())
+        };
+    }
+    let offset = app.logs.append(log, from, bytes).await.map_err(unkept)?;
+    Ok(Stored { offset })
+}
+
+fn log_of(access: JobAccess) -> LogId {
+    LogId { job: access.job, claim: access.claim }
+}
+
+fn unkept(error: LogError) -> Failure {
+    match error {
+        LogError::Gap { wanted } => {
+            Failure::gap(wanted, format!("the log has {wanted} bytes; go on from there"))
+        }
+        LogError::Storage(reason) => {
+            tracing::error!(%reason, "a log cannot be kept");
+            Failure::unavailable("the log cannot be kept at the moment; try again")
+        }
+    }
+}
+
+/// Hears what happened in a job.
+pub async fn events(app: &App, access: JobAccess, said: Events) -> Answer<Heard> {
+    if said.events.len() > MOST_EVENTS {
+        return Err(Failure::invalid(format!("events: expected {MOST_EVENTS} at most")));
+    }
+    let words = words(&said.events);
+    let events = said.events.into_iter().map(reported).collect::<Answer<Vec<_>>>()?;
+    let in_order = events.windows(2).all(|pair| pair[0].sequence + 1 == pair[1].sequence);
+    if !in_order || events.first().is_some_and(|first| first.sequence == 0) {
+        let detail = "events.sequence: expected numbers from 1 on, each one more than the last";
+        return Err(Failure::invalid(detail));
+    }
+    if lease(app, access).await?.is_some() {
+        for word in words {
+            if let Became::Refused(refused) = happened(app, access, word).await? {
+                return Err(refusal(&refused));
+            }
+        }
+    }
+    let JobAccess { job, claim, runner, .. } = access;
+    match app.traffic.report(Report { job, claim, runner, events }).await? {
+        ReportAnswer::Heard(sequence) => Ok(Heard { sequence }),
+        ReportAnswer::Gap { wanted } => {
+            Err(Failure::gap(wanted, format!("event {wanted} is missing; go on from there")))
+        }
+        ReportAnswer::Refused(refused) => Err(refusal(&refused)),
+    }
+}
+
+/// The states of the job itself, which go another way than what happened in it.
+fn words(events: &[Event]) -> Vec<Word> {
+    let word = |event: &Event| match event.what {
+        What::Started => Some(Word::Started),
+        What::Uploading => Some(Word::Uploading),
+        _ => None,
+    };
+    events.iter().filter_map(word).collect()
+}
+
+fn reported(event: Event) -> Answer<Reported> {
+    let what = match event.what {
+        What::Started | What::Uploading => Said::Counted,
+        What::StepStarted { step, name } => Said::StepStarted { step, name },
+        What::StepRetried { step, failed_try } => Said::StepRetried { step, failed_try },
+        What::StepFinished { step, outcome, conclusion } => Said::StepFinished {
+            step,
+            outcome: ending("outcome", &outcome)?,
+            conclusion: ending("conclusion", &conclusion)?,
+            exit_code: None,
+        },
+        What::Annotation(annotation) => Said::Annotation(kept(annotation)?),
+        What::Summary { step, markdown } => Said::Summary { step, text: markdown },
+    };
+    Ok(Reported { sequence: event.sequence, at: Timestamp(event.at), what })
+}
+
+fn kept(said: Annotation) -> Answer<events::Annotation> {
+    let level = match said.severity.as_str() {
+        "notice" => Level::Notice,
+        "warning" => Level::Warning,
+        "error" => Level::Error,
+        other => {
+            let detail = format!("severity: `{other}`; expected `notice`, `warning` or `error`");
+            return Err(Failure::invalid(detail));
+        }
+    };
+    Ok(events::Annotation {
+        level,
+        message: said.message,
+        title: said.title,
+        file: said.file,
+        line: said.line,
+        end_line: said.end_line,
+        column: said.column,
+        end_column: said.end_column,
+        step: Some(said.step),
+        code: said.code,
+    })
+}
+
+fn ending(field: &str, word: &str) -> Answer<Conclusion> {
+    let known = Conclusion::of_github(word).filter(|end| *end != Conclusion::StartupFailure);
+    known.ok_or_else(|| {
+        Failure::invalid(format!(
+            "{field}: `{word}`; expected `success`, `failure`, `cancelled`, `skipped` or `timed_out`"
+        ))
+    })
+}
+
+/// The last word about a job. It counts when all that the runner said before has arrived.
+pub async fn complete(app: &App, access: JobAccess, said: Complete) -> Answer<Completed> {
+    let conclusion = ending("conclusion", &said.conclusion)?;
+    let size: usize = said.outputs.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if size > OUTPUTS {
+        return Err(Failure::invalid(format!("outputs: {size} bytes; expected {OUTPUTS} at most")));
+    }
+    let JobAccess { job, claim, runner, .. } = access;
+    if let Some(before) = app.fleet.end_of(job, claim) {
+        return Ok(Completed { conclusion: before.github().to_owned() });
+    }
+    if let Some(lease) = lease(app, access).await? {
+        check_complete(app, access, &lease, &said).await?;
+    }
+    let word = match said.transient {
+        Some(reason) => Word::Lost { reason },
+        None => Word::Finished { conclusion, outputs: said.outputs.into_iter().collect() },
+    };
+    if let Became::Refused(refused) = happened(app, access, word).await? {
+        return Err(refusal(&refused));
+    }
+    app.fleet.remember_end(job, claim, conclusion);
+    leave_if_spent(app, runner).await;
+    Ok(Completed { conclusion: conclusion.github().to_owned() })
+}
+
+/// Whether all of the log and all events are here.
+async fn check_complete(
+    app: &App,
+    access: JobAccess,
+    lease: &Lease,
+    said: &Complete,
+) -> Answer<()> {
+    if lease.heard < said.sequence {
+        let wanted = lease.heard + 1;
+        return Err(Failure::gap(wanted, format!("events from {wanted} on have not arrived")));
+    }
+    app.logs.append(log_of(access), said.log_bytes, Bytes::new()).await.map_err(unkept)?;
+    Ok(())
+}
+
+/// A runner for a single job has had it.
+async fn leave_if_spent(app: &App, runner: RunnerId) {
+    let Ok(member) = app.fleet.member(runner).await else { return };
+    if member.runner.about.single_use
+        && let Err(error) = register::unregister(app, runner).await
+    {
+        tracing::warn!(?error, %runner, "a runner for a single job could not be unregistered");
+    }
+}
+
+/// The runner gives the job back before it began.
+pub async fn give_back(app: &App, access: JobAccess, reason: &str) -> Answer<()> {
+    tracing::info!(job = %access.job, runner = %access.runner, reason, "a job is given back");
+    match happened(app, access, Word::Returned).await? {
+        Became::Accepted => Ok(()),
+        Became::Refused(refused) => Err(refusal(&refused)),
+    }
+}
+
+async fn happened(app: &App, access: JobAccess, word: Word) -> Answer<Became> {
+    let JobAccess { job, claim, runner, .. } = access;
+    let news = JobNews { job, claim: Some(claim), runner: Some(runner), word };
+    Ok(app.traffic.happened(Happened::Job(news)).await?)
+}
+
+fn refusal(refused: &Refused) -> Failure {
+    match refused {
+        Refused::NoSuchRun | Refused::NoSuchJob => Failure::not_found("job"),
+        Refused::NotYours => lost(),
+        Refused::Rejected(rejected) => Failure::conflict(rejected.to_string()),
+    }
+}

@@ -1,0 +1,305 @@
+//! Repositories that Kiln knows.
+
+use std::net::IpAddr;
+
+use kiln_core::access::Right;
+use kiln_core::id::OrgId;
+use kiln_proto::api;
+use kiln_store::directory::repositories::{self, NewRepository, Repository};
+use kiln_store::directory::{members, organizations};
+use kiln_store::{Page, Refusal, Scope, StoreError, Tx};
+
+use super::runs::FIND;
+use crate::app::App;
+use crate::auth::Caller;
+use crate::http::error::{Answer, Failure};
+use crate::sources::{Location, SourceError};
+
+/// Whether git must fetch from there, which may take a while.
+pub fn is_remote(source: &str) -> bool {
+    !source.starts_with('/') && !source.starts_with("file:")
+}
+
+/// A repository that the caller may do this with, and the name of its owner.
+pub async fn find(
+    app: &App,
+    caller: &Caller,
+    right: Right,
+    full_name: &str,
+) -> Answer<(Repository, String)> {
+    let name = full_name.to_owned();
+    let work = async move |tx: &mut Tx<'_>| {
+        let repo = repositories::by_name(tx, FIND, &name).await?;
+        let owner = organizations::get(tx, FIND, repo.org).await?.name;
+        Ok((repo, owner))
+    };
+    let (repo, owner) = app.store.read(work).await?;
+    caller.require(right, Some(repo.org), "repository")?;
+    Ok((repo, owner))
+}
+
+/// Repositories that the caller may see, by age.
+pub async fn list(app: &App, caller: &Caller, page: Page) -> Answer<Vec<(Repository, String)>> {
+    let scopes = caller.scopes(Right::Read);
+    let work = async move |tx: &mut Tx<'_>| {
+        let mut found = Vec::new();
+        for org in visible(tx, &scopes).await? {
+            let repos = repositories::list(tx, FIND, org.0, page).await?;
+            found.extend(repos.into_iter().map(|repo| (repo, org.1.clone())));
+        }
+        found.sort_by_key(|(repo, _)| repo.id);
+        found.truncate(page.limit as usize);
+        Ok(found)
+    };
+    Ok(app.store.read(work).await?)
+}
+
+/// The organizations of these scopes.
+async fn visible(tx: &mut Tx<'_>, scopes: &[Scope]) -> Result<Vec<(OrgId, String)>, StoreError> {
+    let mut orgs = Vec::new();
+    for scope in scopes {
+        let mut page = Page::first(Page::LARGEST);
+        loop {
+            let found = organizations::list(tx, *scope, page).await?;
+            let Some(last) = found.last().map(|org| org.id) else { break };
+            orgs.extend(found.into_iter().map(|org| (org.id, org.name)));
+            page = Page::after(last.0, Page::LARGEST);
+        }
+    }
+    Ok(orgs)
+}
+
+/// Makes a repository known. The organization is made with it if there is none, which only an
+/// administrator of the installation may do.
+pub async fn add(app: &App, caller: &Caller, new: api::NewRepo) -> Answer<(Repository, String)> {
+    let owner = new.owner.clone();
+    let work = async move |tx: &mut Tx<'_>| match organizations::by_name(tx, FIND, &owner).await {
+        Ok(org) => Ok(Some(org.id)),
+        Err(StoreError::Refused(Refusal::NotFound(_))) => Ok(None),
+        Err(error) => Err(error),
+    };
+    let org = app.store.read(work).await?;
+    caller.require(Right::Admin, org, "organization")?;
+    let source = new.source.clone();
+    check_source(&source, caller.grants().sees_everything())?;
+    let branch = match new.default_branch.clone() {
+        Some(branch) => branch,
+        None => default_branch(app, source.clone()).await?,
+    };
+    let (actor, user) = (caller.actor(), caller.user());
+    let work = async move |tx: &mut Tx<'_>| {
+        let org = match organizations::by_name(tx, FIND, &new.owner).await {
+            Ok(org) => org.id,
+            Err(StoreError::Refused(Refusal::NotFound(_))) => {
+                let named = organizations::NewOrganization::named(&new.owner);
+                let org = organizations::create(tx, &actor, named).await?;
+                if let Some(user) = user {
+                    members::put(tx, FIND, &actor, org, user, members::Role::Admin).await?;
+                }
+                org
+            }
+            Err(error) => return Err(error),
+        };
+        let mut repo = NewRepository::named(org, &new.name);
+        repo.default_branch.clone_from(&branch);
+        repo.clone_url = Some(source.clone());
+        let id = repositories::create(tx, Scope::Org(org), &actor, repo).await?;
+        Ok((repositories::get(tx, Scope::Org(org), id).await?, new.owner.clone()))
+    };
+    let made = app.store.write(work).await?;
+    // Whoever made an organization belongs to it from now on.
+    app.bearers.forget();
+    Ok(made)
+}
+
+/// What the source itself says; it is asked under no id yet, so only a folder can answer.
+async fn default_branch(app: &App, source: String) -> Answer<String> {
+    if is_remote(&source) {
+        return Ok("main".to_owned());
+    }
+    let location = Location { id: 0, source };
+    match app.workflows.ask(move |sources| sources.default_branch(&location)).await {
+        Ok(branch) => Ok(branch),
+        Err(SourceError::NotFound(_)) => Ok("main".to_owned()),
+        Err(SourceError::Broken(message)) => {
+            Err(Failure::invalid(format!("the source cannot be read: {message}")))
+        }
+    }
+}
+
+/// A disabled repository starts no runs; what it ran stays.
+pub async fn set_enabled(
+    app: &App,
+    caller: &Caller,
+    full_name: &str,
+    enabled: bool,
+) -> Answer<(Repository, String)> {
+    let (repo, owner) = find(app, caller, Right::Admin, full_name).await?;
+    let (actor, scope, id) = (caller.actor(), Scope::Org(repo.org), repo.id);
+    let work = async move |tx: &mut Tx<'_>| {
+        repositories::set_enabled(tx, scope, &actor, id, enabled).await?;
+        repositories::get(tx, scope, id).await
+    };
+    Ok((app.store.write(work).await?, owner))
+}
+
+pub fn shown((repo, owner): &(Repository, String)) -> api::Repo {
+    api::Repo {
+        id: repo.id.0,
+        owner: owner.clone(),
+        name: repo.name.clone(),
+        source: without_credentials(repo.clone_url.as_deref().unwrap_or_default()),
+        default_branch: repo.default_branch.clone(),
+        enabled: repo.enabled,
+        paused: repo.paused.clone(),
+    }
+}
+
+/// User name and password of an address are nobody's business.
+fn without_credentials(source: &str) -> String {
+    let Some((scheme, rest)) = source.split_once("://") else { return source.to_owned() };
+    let (host, path) = rest.split_once('/').map_or((rest, None), |(host, path)| (host, Some(path)));
+    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+    match path {
+        Some(path) => format!("{scheme}://{host}/{path}"),
+        None => format!("{scheme}://{host}"),
+    }
+}
+
+/// Refuses what git could misunderstand, and what would lead into the server's own network unless its
+/// administrator says so.
+pub fn check_source(source: &str, administrator: bool) -> Answer<()> {
+    let expected = "expected the absolute path of a folder, or an address such as \
+                    `https://example.com/owner/name.git`";
+    let wrong = |why: &str| Err(Failure::invalid(format!("the source {why}; {expected}")));
+    if source.is_empty() || source.len() > 2_000 || source.contains(char::is_control) {
+        return wrong("is empty, too long or not on one line");
+    }
+    if source.starts_with('-') || source.contains("::") && !source.contains("://") {
+        return wrong("looks like an option or a helper of git");
+    }
+    if source.starts_with('/') || source.starts_with("file:///") {
+        if administrator {
+            return Ok(());
+        }
+        let message = "only an administrator of the installation may name folders of the server";
+        return Err(Failure::forbidden(message));
+    }
+    let Some((scheme, rest)) = source.split_once("://") else {
+        return wrong("is neither a path nor an address");
+    };
+    if !["http", "https", "ssh", "git"].contains(&scheme) {
+        return wrong("has a scheme that is not supported");
+    }
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = host_of(authority);
+    if host.is_empty() || host.starts_with('-') {
+        return wrong("names no host");
+    }
+    if is_private(&host) && !administrator {
+        let message = "only an administrator of the installation may name private addresses";
+        return Err(Failure::forbidden(message));
+    }
+    Ok(())
+}
+
+/// The host of `user:password@host:port`, in lower case and without brackets.
+fn host_of(authority: &str) -> String {
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let host = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    host.trim_end_matches('.').to_ascii_lowercase()
+}
+
+/// Whether a host is this machine or one beside it, as far as its name tells.
+fn is_private(host: &str) -> bool {
+    let beside = ["localhost", "local", "internal", "localdomain", "home.arpa"];
+    if beside.iter().any(|name| host == *name || host.ends_with(&format!(".{name}"))) {
+        return true;
+    }
+    match host.parse::<IpAddr>() {
+        Ok(IpAddr::V4(address)) => {
+            address.is_private()
+                || address.is_loopback()
+                || address.is_link_local()
+                || address.is_unspecified()
+                || address.is_broadcast()
+        }
+        Ok(IpAddr::V6(address)) => {
+            let first = address.segments()[0];
+            address.is_loopback()
+                || address.is_unspecified()
+                || address.to_ipv4_mapped().is_some()
+                || first & 0xfe00 == 0xfc00
+                || first & 0xffc0 == 0xfe80
+        }
+        // A number, or a name without a point, is looked up in the server's own surroundings.
+        Err(_) => {
+            !host.contains('.') || host.bytes().all(|one| one.is_ascii_digit() || one == b'.')
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(source: &str, administrator: bool, expect: Option<u16>) {
+        let answer = check_source(source, administrator).err();
+        assert_eq!(answer.map(|failure| failure.status().as_u16()), expect, "{source}");
+    }
+
+    /// S20
+    #[test]
+    fn sources_that_git_could_misunderstand_are_refused() {
+        for bad in [
+            "",
+            "ext::sh -c true",
+            "--upload-pack=evil",
+            "relative/path",
+            "ftp://example.com/a",
+            "javascript://x",
+            "https://",
+            "https:///a",
+            "ssh://-oProxyCommand=evil/a",
+            "https://a\nb/c",
+            "git@example.com:a/b",
+        ] {
+            check(bad, true, Some(422));
+        }
+        for good in ["/srv/git/a", "https://example.com/a/b.git", "ssh://git@example.com/a"] {
+            check(good, true, None);
+        }
+    }
+
+    #[test]
+    fn only_an_administrator_names_folders_and_private_addresses() {
+        for inside in [
+            "/srv/git/a",
+            "file:///srv/git/a",
+            "http://localhost/a",
+            "http://127.0.0.1:3000/a",
+            "http://user:pass@10.0.0.1/a",
+            "http://[::1]/a",
+            "http://[fd00::1]/a",
+            "http://2130706433/a",
+            "http://127.1/a",
+            "http://build/a",
+            "https://git.internal/a",
+            "https://LOCALHOST./a",
+        ] {
+            check(inside, false, Some(403));
+            check(inside, true, None);
+        }
+        check("https://example.com/a", false, None);
+    }
+
+    #[test]
+    fn credentials_are_not_shown() {
+        let shown = without_credentials("https://me:secret@example.com/a@b");
+        assert_eq!(shown, "https://example.com/a@b");
+        assert_eq!(without_credentials("/srv/a@b"), "/srv/a@b");
+    }
+}

@@ -1,0 +1,141 @@
+//! Runners as people see them, and what they tell them.
+
+use kiln_core::access::Right;
+use kiln_core::id::RunnerId;
+use kiln_core::queue::Capabilities;
+use kiln_proto::api;
+use kiln_store::directory::pools;
+use kiln_store::directory::runners::{self, Listed, Runner, RunnerState};
+use kiln_store::{Page, Refusal, Scope, Signal, StoreError, Tx};
+
+use super::names::Names;
+use super::runs::FIND;
+use crate::app::App;
+use crate::auth::Caller;
+use crate::http::error::{Answer, Failure};
+
+/// Runners that the caller may see, by age. Shared ones are for administrators of the installation.
+pub async fn list(app: &App, caller: &Caller, page: Page) -> Answer<Vec<api::Runner>> {
+    let scopes = caller.scopes(Right::Read);
+    let work = async move |tx: &mut Tx<'_>| {
+        let mut found = Vec::new();
+        for scope in &scopes {
+            found.extend(runners::list_all(tx, *scope, page).await?);
+        }
+        found.sort_by_key(|listed| listed.runner.id);
+        found.truncate(page.limit as usize);
+        Ok(found)
+    };
+    Ok(app.store.read(work).await?.iter().map(shown).collect())
+}
+
+pub async fn one(app: &App, caller: &Caller, id: RunnerId) -> Answer<api::Runner> {
+    let (_, listed) = find(app, caller, Right::Read, id).await?;
+    Ok(shown(&listed))
+}
+
+async fn find(app: &App, caller: &Caller, right: Right, id: RunnerId) -> Answer<(Scope, Listed)> {
+    let work = async move |tx: &mut Tx<'_>| look_up(tx, id).await;
+    let listed = app.store.read(work).await?;
+    let org = listed.runner.org;
+    if org.is_none() && !caller.grants().sees_everything() {
+        return Err(Failure::not_found("runner"));
+    }
+    Ok((caller.require(right, org, "runner")?, listed))
+}
+
+async fn look_up(tx: &mut Tx<'_>, id: RunnerId) -> Result<Listed, StoreError> {
+    let runner = runners::get(tx, FIND, id).await?;
+    let org_name = match runner.org {
+        Some(org) => Some(Names::default().org(tx, org).await?),
+        None => None,
+    };
+    let pool_name = pools::get(tx, FIND, runner.pool).await?.name;
+    Ok(Listed { runner, org_name, pool_name })
+}
+
+/// What can be told to a runner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    Drain,
+    Undrain,
+    Revoke,
+}
+
+pub async fn order(app: &App, caller: &Caller, id: RunnerId, order: Order) -> Answer<api::Runner> {
+    let (scope, _) = find(app, caller, Right::Runners, id).await?;
+    let actor = caller.actor();
+    let work = async move |tx: &mut Tx<'_>| {
+        match order {
+            Order::Drain => runners::set_draining(tx, scope, &actor, id, true).await?,
+            Order::Undrain => runners::set_draining(tx, scope, &actor, id, false).await?,
+            Order::Revoke => {
+                runners::revoke_tokens(tx, scope, &actor, id).await?;
+            }
+        }
+        tx.signal(Signal::Runner(id));
+        look_up(tx, id).await
+    };
+    Ok(shown(&app.store.write(work).await?))
+}
+
+/// One that is gone already is not found.
+pub async fn remove(app: &App, caller: &Caller, id: RunnerId) -> Answer<()> {
+    let (scope, _) = find(app, caller, Right::Runners, id).await?;
+    let actor = caller.actor();
+    let work = async move |tx: &mut Tx<'_>| {
+        tx.signal(Signal::Runner(id));
+        runners::unregister(tx, scope, &actor, id).await
+    };
+    match app.store.write(work).await {
+        Err(StoreError::Refused(Refusal::NotFound(_))) => Err(Failure::not_found("runner")),
+        answer => Ok(answer?),
+    }
+}
+
+fn shown(listed: &Listed) -> api::Runner {
+    let Listed { runner, org_name, pool_name } = listed;
+    let capabilities = Capabilities::parse(&runner.about.capabilities).unwrap_or_default();
+    let offer = capabilities.offer();
+    let count = |number: i64| u64::try_from(number).unwrap_or_default();
+    api::Runner {
+        id: runner.id.0,
+        slug: runner.id.slug(),
+        name: runner.name.clone(),
+        pool: pool_name.clone(),
+        owner: org_name.clone(),
+        status: status(runner).to_owned(),
+        labels: offer.labels.clone(),
+        os: runner.about.os.clone(),
+        architecture: runner.about.architecture.clone(),
+        cores: offer.cores,
+        memory_mb: offer.memory_mb,
+        disk_mb: offer.disk_mb,
+        max_parallel: u32::try_from(runner.about.max_parallel).unwrap_or_default(),
+        single_use: runner.about.single_use,
+        version: runner.about.version.clone(),
+        jobs: u32::try_from(runner.leases).unwrap_or_default(),
+        completed: count(runner.completed),
+        failed: count(runner.failed),
+        speed: runner.speed,
+        last_seen_at: runner.last_seen_at.rfc3339(),
+        trouble: trouble(runner),
+    }
+}
+
+fn status(runner: &Runner) -> &'static str {
+    match runner.state {
+        RunnerState::Forgotten => "forgotten",
+        RunnerState::Offline => "offline",
+        _ if runner.draining || runner.leaving => "draining",
+        RunnerState::Busy => "busy",
+        RunnerState::Online => "idle",
+    }
+}
+
+/// Why it takes no jobs, as it says itself.
+fn trouble(runner: &Runner) -> Option<String> {
+    let health: serde_json::Value = serde_json::from_str(runner.health.as_deref()?).ok()?;
+    let words = health.get("trouble").or_else(|| health.get("problem"))?.as_str()?;
+    (!words.is_empty()).then(|| words.to_owned())
+}

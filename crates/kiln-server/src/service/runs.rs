@@ -1,0 +1,212 @@
+//! Runs for those who look at them.
+
+use std::collections::BTreeMap;
+
+use kiln_core::access::Right;
+use kiln_core::id::{JobId, RunId};
+use kiln_proto::api;
+use kiln_store::runs::{self, RunFilter, RunSummary};
+use kiln_store::{Duty, Page, Scope, StoreError, Tx};
+
+use super::jobs::{self, Seen};
+use super::names::{Names, RepoName, WorkflowName};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::http::error::{Answer, Failure};
+
+/// To find whose something is; what comes of it is shown only after that was checked.
+pub(crate) const FIND: Scope = Scope::System(Duty::Administration);
+
+/// A run with the names of what it belongs to.
+#[derive(Debug, Clone)]
+pub struct Named {
+    pub run: RunSummary,
+    pub repo: RepoName,
+    pub workflow: WorkflowName,
+}
+
+/// Where a person can look at a run.
+pub fn url(app: &App, repo: &RepoName, run: RunId) -> String {
+    format!("{}/{}/actions/runs/{run}", app.config.public_url, repo.full())
+}
+
+/// Runs that the caller may see, the newest first.
+pub async fn list(app: &App, caller: &Caller, filter: RunFilter, page: Page) -> Answer<Vec<Named>> {
+    let scopes = caller.scopes(Right::Read);
+    let work = async move |tx: &mut Tx<'_>| {
+        let mut found = Vec::new();
+        for scope in &scopes {
+            found.extend(runs::search(tx, *scope, &filter, page).await?);
+        }
+        found.sort_by_key(|run| std::cmp::Reverse(run.id));
+        found.truncate(page.limit as usize);
+        let mut names = Names::default();
+        let mut named = Vec::with_capacity(found.len());
+        for run in found {
+            named.push(name(tx, &mut names, run).await?);
+        }
+        Ok(named)
+    };
+    Ok(app.store.read(work).await?)
+}
+
+async fn name(tx: &mut Tx<'_>, names: &mut Names, run: RunSummary) -> Result<Named, StoreError> {
+    let repo = names.repo(tx, run.repo).await?;
+    let workflow = names.workflow(tx, run.workflow).await?;
+    Ok(Named { run, repo, workflow })
+}
+
+/// A run that the caller may do this with.
+pub async fn find(app: &App, caller: &Caller, right: Right, run: RunId) -> Answer<Named> {
+    let work = async move |tx: &mut Tx<'_>| {
+        let run = runs::get(tx, FIND, run).await?;
+        name(tx, &mut Names::default(), run).await
+    };
+    let named = app.store.read(work).await?;
+    caller.require(right, Some(named.run.org), "run")?;
+    Ok(named)
+}
+
+/// A run of a certain repository, for addresses that name both.
+pub async fn find_in(
+    app: &App,
+    caller: &Caller,
+    right: Right,
+    (repo, run): (&str, RunId),
+) -> Answer<Named> {
+    let named = find(app, caller, right, run).await?;
+    if named.repo.full() == repo { Ok(named) } else { Err(Failure::not_found("run")) }
+}
+
+/// An attempt of a run with all its jobs.
+#[derive(Debug)]
+pub struct Attempt {
+    pub named: Named,
+    pub view: runs::RunView,
+    pub jobs: Vec<Seen>,
+}
+
+/// The current attempt, or the one that is named.
+pub async fn attempt(
+    app: &App,
+    caller: &Caller,
+    run: RunId,
+    attempt: Option<u32>,
+) -> Answer<Attempt> {
+    let named = find(app, caller, Right::Read, run).await?;
+    let (runs, scope) = (app.runs.clone(), Scope::Org(named.run.org));
+    let work = async move |tx: &mut Tx<'_>| {
+        let picture = runs.picture_in(tx, scope, run, attempt).await?;
+        let steps = runs::steps(tx, scope, run, Some(picture.view.attempt)).await?;
+        let jobs = jobs::seen(tx, &picture, steps).await?;
+        Ok((picture.view, jobs))
+    };
+    let (view, jobs) = app.store.read(work).await?;
+    Ok(Attempt { named, view, jobs })
+}
+
+/// One job, wherever in its run's attempts it is, with the run.
+pub async fn job(app: &App, caller: &Caller, right: Right, id: JobId) -> Answer<(Named, Seen)> {
+    let named = find(app, caller, right, id.run()).await.map_err(|failure| no_job(failure))?;
+    let (runs, scope, last) = (app.runs.clone(), Scope::Org(named.run.org), named.run.attempt);
+    let work = async move |tx: &mut Tx<'_>| {
+        // The newest attempt first: that is what people look at.
+        for attempt in (1..=last).rev() {
+            let picture = runs.picture_in(tx, scope, id.run(), Some(attempt)).await?;
+            if picture.view.jobs.iter().any(|job| job.id == id) {
+                let steps = runs::steps(tx, scope, id.run(), Some(attempt)).await?;
+                let seen = jobs::seen(tx, &picture, steps).await?;
+                return Ok(seen.into_iter().find(|job| job.id == Some(id)));
+            }
+        }
+        Ok(None)
+    };
+    let seen = app.store.read(work).await?.ok_or_else(|| Failure::not_found("job"))?;
+    Ok((named, seen))
+}
+
+/// Whoever asks for a job hears about jobs.
+fn no_job(failure: Failure) -> Failure {
+    if failure.status() == axum::http::StatusCode::NOT_FOUND {
+        Failure::not_found("job")
+    } else {
+        failure
+    }
+}
+
+pub fn shown(app: &App, named: &Named) -> api::Run {
+    let Named { run, repo, workflow } = named;
+    api::Run {
+        id: run.id.0,
+        slug: run.id.slug(),
+        repo: repo.full(),
+        workflow: workflow.path.clone(),
+        name: workflow.name.clone(),
+        title: run.title.clone(),
+        number: run.number,
+        attempt: run.attempt,
+        event: run.event.clone(),
+        actor: run.actor.clone(),
+        reference: run.reference.clone(),
+        sha: run.head_sha.clone(),
+        status: run.status.word().to_owned(),
+        conclusion: run.conclusion.map(|conclusion| conclusion.github().to_owned()),
+        created_at: run.created.rfc3339(),
+        started_at: run.started.map(|at| at.rfc3339()),
+        ended_at: run.ended.map(|at| at.rfc3339()),
+        url: url(app, repo, run.id),
+    }
+}
+
+/// The run as it was, or is, in this attempt.
+pub fn detail(app: &App, found: &Attempt) -> api::RunDetail {
+    let mut run = shown(app, &found.named);
+    let view = &found.view;
+    if view.attempt != run.attempt {
+        let (status, conclusion) = jobs::run_status(&view.state);
+        run.attempt = view.attempt;
+        run.status = status.to_owned();
+        run.conclusion = conclusion.map(|conclusion| conclusion.github().to_owned());
+        run.created_at = view.created.rfc3339();
+        run.started_at = view.started.map(|at| at.rfc3339());
+        run.ended_at = view.ended.map(|at| at.rfc3339());
+    }
+    api::RunDetail {
+        run,
+        cancelled_by: view.cancelled_by.clone(),
+        cancel_reason: view.cancel_reason.clone(),
+        note: view.note.clone(),
+        jobs: found.jobs.iter().map(job_shown).collect(),
+    }
+}
+
+pub fn job_shown(job: &Seen) -> api::Job {
+    let time = |at: Option<kiln_core::time::Timestamp>| at.map(|at| at.rfc3339());
+    let step = |step: &runs::StepView| api::Step {
+        number: step.number.saturating_add(1),
+        name: step.name.clone(),
+        status: step.status.word().to_owned(),
+        conclusion: step.conclusion.map(|conclusion| conclusion.github().to_owned()),
+        started_at: time(step.started),
+        ended_at: time(step.ended),
+    };
+    api::Job {
+        id: job.id.map(|id| id.0),
+        slug: job.id.map(JobId::slug),
+        run_id: job.run.0,
+        run_attempt: job.run_attempt,
+        name: job.name.clone(),
+        status: job.status.to_owned(),
+        conclusion: job.conclusion.map(|conclusion| conclusion.github().to_owned()),
+        reason: job.reason.clone(),
+        attempt: job.claim,
+        runner: job.runner_name.clone(),
+        runner_id: job.runner.map(|runner| runner.0),
+        queued_at: time(job.timings.queued),
+        claimed_at: time(job.timings.claimed),
+        started_at: time(job.timings.started),
+        ended_at: time(job.timings.ended),
+        steps: job.steps.iter().map(step).collect(),
+        outputs: job.outputs.iter().cloned().collect::<BTreeMap<_, _>>(),
+    }
+}

@@ -1,0 +1,141 @@
+//! Workers of document E, over the services of runners.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use kiln_core::id::RunnerId;
+use kiln_core::queue::{Capabilities, Offer, Requirements, Serving};
+use kiln_proto::worker::{Build, Poll as PollAnswer, Register, Registered};
+use kiln_store::directory::runners::About;
+use tokio::time::Instant;
+
+use super::claim::{Poll, Question};
+use super::register::{self, access_token};
+use crate::app::App;
+use crate::fleet::Member;
+use crate::http::error::{Answer, Failure};
+use crate::token::random;
+
+/// What builds of apps ask for; workers do nothing else.
+const APP_BUILD: &str = "app-build";
+
+/// Lets a worker in with the key, or lets it come back with its credential. Without the credential an id
+/// from before means nothing: whoever knows the key could take over the builds of others.
+pub async fn register(app: &App, key: &str, asked: Register) -> Answer<Registered> {
+    let about = about(&asked)?;
+    let known = match (&asked.id, asked.credential) {
+        (Some(id), Some(credential)) => Some((id.clone(), credential)),
+        _ => None,
+    };
+    let (id, credential, status) = match known {
+        Some((id, credential)) => {
+            let id = id.parse().map_err(|_| Failure::not_found("worker"))?;
+            register::return_with(app, id, &credential, about).await?;
+            (id, None, "re-registered")
+        }
+        None => {
+            let name = asked.name.unwrap_or_else(|| "Unnamed Worker".to_owned());
+            let (id, credential) = enter(app, key, &name, about).await?;
+            (id, Some(credential.reveal().to_owned()), "registered")
+        }
+    };
+    let member = app.fleet.member(id).await?;
+    Ok(Registered {
+        id: id.to_string(),
+        access_token: access_token(app, id, member.runner.epoch),
+        status: status.to_owned(),
+        credential,
+    })
+}
+
+/// Workers do not choose their names with care: one that is taken gets an addition.
+async fn enter(
+    app: &App,
+    key: &str,
+    name: &str,
+    about: About,
+) -> Answer<(RunnerId, crate::token::Secret)> {
+    match register::enter(app, key, name, about.clone()).await {
+        Err(failure) if failure.status() == StatusCode::CONFLICT => {
+            let other = format!("{name}-{}", u32::from_be_bytes(random()));
+            register::enter(app, key, &other, about).await
+        }
+        entered => entered,
+    }
+}
+
+fn about(asked: &Register) -> Answer<About> {
+    let said = &asked.capabilities;
+    let offer = Offer {
+        systems: said.platforms.clone(),
+        features: vec![APP_BUILD.to_owned()],
+        ..Offer::default()
+    };
+    let wrong = |error| Failure::invalid(format!("capabilities.platforms: {error}"));
+    let canonical = Capabilities::new(offer).map_err(wrong)?;
+    let mut kept = serde_json::to_value(canonical.offer()).map_err(Failure::internal)?;
+    // Each build has a machine of its own.
+    kept["backends"] = vec!["vm"].into();
+    Ok(About {
+        capabilities: kept.to_string(),
+        max_parallel: said.max_concurrent_builds.unwrap_or(1).max(1).into(),
+        single_use: false,
+        os: "unknown".to_owned(),
+        architecture: "unknown".to_owned(),
+        version: String::new(),
+        protocol: 0,
+        public_key: None,
+    })
+}
+
+/// A build, if there is one now: the platforms of the worker are looked at one after the other.
+pub async fn poll(app: &App, member: Arc<Member>) -> Answer<PollAnswer> {
+    let id = member.runner.id;
+    let mut job = None;
+    for platform in &member.has.offer().systems {
+        let queues = app.fleet.queues_of(&member, |needs| is_build(needs, Some(platform)));
+        if job.is_none() && !queues.is_empty() {
+            job = build(app, &member, platform, queues).await?;
+        }
+    }
+    let member = app.fleet.member(id).await?;
+    let queues = app.fleet.queues_of(&member, |needs| is_build(needs, None));
+    Ok(PollAnswer {
+        job,
+        access_token: access_token(app, id, member.runner.epoch),
+        queue_size: app.fleet.queue_size(&member, queues).await?,
+    })
+}
+
+fn is_build(needs: &Requirements, platform: Option<&String>) -> bool {
+    let demand = needs.demand();
+    let fits = platform.is_none() || demand.system.as_ref() == platform;
+    fits && demand.features.iter().any(|feature| feature == APP_BUILD)
+}
+
+async fn build(
+    app: &App,
+    member: &Arc<Member>,
+    platform: &str,
+    queues: Arc<[Serving]>,
+) -> Answer<Option<Build>> {
+    // Each poll is a question of its own: an answer that gets lost comes back when its lease ends.
+    let nonce = format!("poll-{}", u64::from_be_bytes(random()));
+    let mut poll = Poll {
+        app,
+        member: Arc::clone(member),
+        question: Question { nonce, only: Some(queues) },
+        warm: Arc::default(),
+        until: Instant::now(),
+    };
+    let Some((claimed, seat)) = poll.next().await? else { return Ok(None) };
+    seat.served();
+    let id = claimed.job;
+    Ok(Some(Build {
+        id: id.to_string(),
+        platform: platform.to_owned(),
+        source_url: format!("/api/builds/{id}/source"),
+        certs_url: None,
+        base_image_id: None,
+    }))
+}

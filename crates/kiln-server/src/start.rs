@@ -1,0 +1,205 @@
+//! How a server starts: nothing slow before it can answer, nothing half done when it cannot.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use kiln_store::directory::settings;
+use kiln_store::runs::Runs;
+use kiln_store::{Duty, Scope, Serving, Store, StoreError, Traffic, Tx};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::app::{App, Shared};
+use crate::auth::Bearers;
+use crate::bus::Bus;
+use crate::config::Config;
+use crate::files::{self, FolderLock};
+use crate::first::{self, Welcome};
+use crate::fleet::Fleet;
+use crate::http::health::Probe;
+use crate::logs::FileLogs;
+use crate::seal::{KEY, Key, Vault};
+use crate::service::context::Contexts;
+use crate::sources::{Sources, Workflows};
+use crate::tasks::{Board, Duties};
+use crate::token::{Signer, random};
+use crate::{serve, shutdown};
+
+/// How long somebody who waits for a hint may have missed one.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The name of the key with which tokens of runners and jobs are signed.
+const SIGNING_KEY: &str = "signing_key";
+
+/// Why a server cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("cannot listen on {address}: {error}{}", remedy(error))]
+    Listen { address: String, error: io::Error },
+    #[error("cannot use the folder `{}`: {error}", path.display())]
+    Folder { path: PathBuf, error: io::Error },
+    #[error("the folder `{}` is used by another Kiln{}; stop that one, or choose another with `--data`",
+        path.display(), process.map(|id| format!(" (process {id})")).unwrap_or_default())]
+    Locked { path: PathBuf, process: Option<u32> },
+    #[error("database `{database}`: {error}")]
+    Store { database: String, error: StoreError },
+    #[error("cannot use the keys in `{}`: {why}", path.display())]
+    Keys { path: PathBuf, why: String },
+}
+
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            "; another program, perhaps another Kiln, has this port: choose another with `--listen`"
+        }
+        io::ErrorKind::PermissionDenied => "; choose a port from 1024 on with `--listen`",
+        io::ErrorKind::AddrNotAvailable => "; this machine has no such address",
+        _ => "",
+    }
+}
+
+/// A server that has started. Its duties are under way; [`Server::serve`] answers requests.
+#[derive(Debug)]
+pub struct Server {
+    app: Shared,
+    duties: Duties,
+    welcome: Welcome,
+    held: Held,
+}
+
+/// What nobody else may have while the server runs.
+#[derive(Debug)]
+pub(crate) struct Held {
+    _folder: FolderLock,
+    _database: Serving,
+}
+
+impl Server {
+    /// Takes the address. Comes first, so that a port that is taken leaves nothing behind.
+    pub async fn bind(config: &mut Config) -> Result<TcpListener, StartError> {
+        let address = config.listen;
+        let failed = |error| StartError::Listen { address: address.to_string(), error };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        config.listens_on(listener.local_addr().map_err(failed)?);
+        Ok(listener)
+    }
+
+    /// Opens everything, and begins with the duties. Must be called where tokio runs.
+    pub async fn start(config: Config, sources: Arc<dyn Sources>) -> Result<Self, StartError> {
+        files::make_folder(&config.data)?;
+        let folder = files::lock(&config.data)?;
+        let explain = |error| StartError::Store { database: config.database.to_string(), error };
+        let store = Store::open(&config.database).map_err(explain)?;
+        let database = store.lock_for_serving().map_err(explain)?;
+        store.migrate().await.map_err(explain)?;
+        let signer = signer(&store).await.map_err(explain)?;
+        let vault = vault(&config)?;
+        let welcome = first::welcome(&store, &config).await.map_err(explain)?;
+        if let Err(error) = first::write_client_file(&config, &welcome) {
+            return Err(StartError::Folder { path: config.data.clone(), error });
+        }
+        let app = Arc::new(app(config, store, signer, vault, sources));
+        let duties = Duties::start(&app);
+        let held = Held { _folder: folder, _database: database };
+        Ok(Self { app, duties, welcome, held })
+    }
+
+    pub fn app(&self) -> &Shared {
+        &self.app
+    }
+
+    /// What a first start made, and where to look.
+    pub fn welcome(&self) -> &Welcome {
+        &self.welcome
+    }
+
+    /// Answers requests until [`App::stopping`] is cancelled, then ends in order and in time.
+    pub async fn serve(self, listener: TcpListener) {
+        let Self { app, duties, held, .. } = self;
+        let connections = serve::accept(&app, listener).await;
+        shutdown::end(app, connections, duties).await;
+        // Last of all, so that the next server finds nothing under way.
+        drop(held);
+    }
+}
+
+fn app(
+    config: Config,
+    store: Store,
+    signer: Signer,
+    vault: Vault,
+    sources: Arc<dyn Sources>,
+) -> App {
+    let runs = Runs::new(store.clone(), Arc::new(Contexts));
+    let bus = Bus::start(&store, PATIENCE);
+    App {
+        traffic: Traffic::new(&runs, config.policy),
+        runs,
+        signer,
+        vault,
+        logs: Arc::new(FileLogs::new(config.data.join("logs"), config.log_bytes)),
+        workflows: Workflows::new(sources),
+        fleet: Fleet::start(&store, &bus, config.rates),
+        bus,
+        bearers: Bearers::default(),
+        board: Board::default(),
+        probe: Probe::new(),
+        stopping: CancellationToken::new(),
+        store,
+        config,
+    }
+}
+
+/// The key that all servers of a database share.
+async fn signer(store: &Store) -> Result<Signer, StoreError> {
+    let new = BASE64.encode(random::<KEY>());
+    let scope = Scope::System(Duty::Authentication);
+    // Most starts find one, and need not write.
+    let known =
+        store.read(async move |tx: &mut Tx<'_>| settings::get(tx, scope, SIGNING_KEY).await);
+    let kept = match known.await? {
+        Some(key) => key,
+        None => {
+            let put = async move |tx: &mut Tx<'_>| {
+                settings::get_or_put(tx, scope, SIGNING_KEY, &new).await
+            };
+            store.write(put).await?
+        }
+    };
+    let key = BASE64.decode(&kept).map_err(|_| {
+        StoreError::Database("the setting `signing_key` is damaged; restore a backup".to_owned())
+    })?;
+    Ok(Signer::new(&key))
+}
+
+/// The keys of secrets: a line for each, the current one first.
+fn vault(config: &Config) -> Result<Vault, StartError> {
+    let path = &config.keys_file;
+    let failed = |why: String| StartError::Keys { path: path.clone(), why };
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let text = format!(
+                "# Keys of secrets, the current one first. Without them secrets are lost: keep a copy.\n{}\n",
+                BASE64.encode(random::<KEY>())
+            );
+            files::write_private(path, &text).map_err(|error| failed(error.to_string()))?;
+            text
+        }
+        Err(error) => return Err(failed(error.to_string())),
+    };
+    let lines =
+        text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let mut keys = Vec::new();
+    for (at, line) in lines.enumerate() {
+        let bytes = BASE64.decode(line).ok().and_then(|bytes| <[u8; KEY]>::try_from(bytes).ok());
+        let wrong = || failed(format!("key {} is not {KEY} bytes in base64", at + 1));
+        keys.push(Key::of(bytes.ok_or_else(wrong)?));
+    }
+    let mut keys = keys.into_iter();
+    let current = keys.next().ok_or_else(|| failed("there is none in it".to_owned()))?;
+    Ok(Vault::new(current, keys.collect()))
+}

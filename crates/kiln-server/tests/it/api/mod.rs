@@ -1,0 +1,11 @@
+//! Kiln's own interface and GitHub's, as people and their programs use them.
+
+mod access;
+mod admin;
+mod github;
+mod hardening;
+mod openapi;
+mod people;
+mod runs;
+mod streams;
+mod trigger;

@@ -1,0 +1,27 @@
+//! The server over real HTTP, on both databases.
+#![expect(clippy::unwrap_used, reason = "a panic is the report")]
+#![recursion_limit = "256"] // Futures of the store and of HTTP are nested deeply.
+
+/// Makes a test of a function over a server for each of the two databases.
+macro_rules! on_both {
+    ($(#[$meta:meta])* $name:ident) => {
+        $(#[$meta])*
+        mod $name {
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn on_sqlite() {
+                let database = kiln_testkit::database::Database::sqlite();
+                super::$name(crate::support::Server::start(database).await).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn on_postgres() {
+                let database = kiln_testkit::database::Database::postgres().await;
+                super::$name(crate::support::Server::start(database).await).await;
+            }
+        }
+    };
+}
+
+mod api;
+mod runner_api;
+mod support;

@@ -1,0 +1,169 @@
+//! Who has which job, and how much waits: questions around claims.
+
+use kiln_core::id::{JobId, OrgId, QueueId, RepoId, RunId, RunnerId};
+use kiln_core::time::Timestamp;
+
+use super::Command;
+use crate::sql::{Row, Sql, Value};
+use crate::{StoreError, Tx};
+
+/// How far jobs that wait are counted; that many means that there may be more.
+pub const COUNTED: u32 = 10_000;
+
+/// A job that a runner has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    pub job: JobId,
+    pub claim: u32,
+    pub runner: RunnerId,
+    pub run: RunId,
+    /// Of the run.
+    pub attempt: u32,
+    /// The number of the leg in its run.
+    pub number: u32,
+    pub org: OrgId,
+    pub repo: RepoId,
+    pub claimed: Timestamp,
+    pub expires: Timestamp,
+    /// What the runner is told.
+    pub command: Option<Command>,
+    /// The runner has said that it has the job.
+    pub acknowledged: bool,
+    /// The number of the last event that was heard of it.
+    pub heard: u64,
+}
+
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT job_id, claim, runner_id, run_id, attempt, number, org_id, repo_id, claimed_at, \
+             expires_at, command, acknowledged, heard FROM leases WHERE ",
+            $rest
+        )
+    };
+}
+
+/// The lease of a job under this claim, if there still is one.
+pub async fn lease(tx: &mut Tx<'_>, job: JobId, claim: u32) -> Result<Option<Lease>, StoreError> {
+    let sql = select!("job_id = $1 AND claim = $2");
+    tx.row(sql, &[job.into(), claim.into()]).await?.as_ref().map(lease_of).transpose()
+}
+
+/// All that a runner has, the oldest first.
+pub async fn leases_of(tx: &mut Tx<'_>, runner: RunnerId) -> Result<Vec<Lease>, StoreError> {
+    let sql = select!("runner_id = $1 ORDER BY claimed_at, job_id");
+    tx.rows(sql, &[runner.into()]).await?.iter().map(lease_of).collect()
+}
+
+fn lease_of(row: &Row) -> Result<Lease, StoreError> {
+    let command: Option<String> = row.get(10)?;
+    Ok(Lease {
+        job: row.get(0)?,
+        claim: row.get(1)?,
+        runner: row.get(2)?,
+        run: row.get(3)?,
+        attempt: row.get(4)?,
+        number: row.get(5)?,
+        org: row.get(6)?,
+        repo: row.get(7)?,
+        claimed: row.get(8)?,
+        expires: row.get(9)?,
+        command: command.and_then(|word| Command::parse(&word)),
+        acknowledged: row.get(11)?,
+        heard: row.get::<i64>(12)?.unsigned_abs(),
+    })
+}
+
+/// Counts the jobs of lanes, a piece of each lane at most.
+macro_rules! count {
+    ($queues:literal, $joined:literal, $open:literal) => {
+        concat!(
+            "SELECT count(*) FROM (SELECT 1 FROM lanes AS l ",
+            $joined,
+            " WHERE l.queue_id ",
+            $queues,
+            " AND l.active = 1 AND (l.org_id = $2 OR $2 IS NULL)",
+            $open,
+            " LIMIT $3) AS jobs"
+        )
+    };
+}
+
+// On PostgreSQL each lane is looked into for itself: a join might read the whole queue.
+
+const IN_QUEUES: Sql = Sql::of(
+    count!(
+        "IN (SELECT value FROM json_each($1))",
+        "JOIN queue AS q ON q.lane_id = l.id AND q.key >= l.floor",
+        ""
+    ),
+    count!(
+        "= ANY($1)",
+        "CROSS JOIN LATERAL (SELECT 1 FROM queue AS q WHERE q.lane_id = l.id AND q.key >= l.floor
+             LIMIT $3) AS q",
+        ""
+    ),
+);
+
+const TO_BE_HAD: Sql = Sql::of(
+    count!(
+        "IN (SELECT value FROM json_each($1))",
+        "JOIN queues AS qs ON qs.id = l.queue_id JOIN repositories AS r ON r.id = l.repo_id
+         JOIN queue AS q ON q.lane_id = l.id AND q.key >= l.floor",
+        " AND qs.paused IS NULL AND r.paused IS NULL
+          AND NOT EXISTS (SELECT 1 FROM settings WHERE name = 'paused')"
+    ),
+    count!(
+        "= ANY($1)",
+        "JOIN queues AS qs ON qs.id = l.queue_id JOIN repositories AS r ON r.id = l.repo_id
+         CROSS JOIN LATERAL (SELECT 1 FROM queue AS q WHERE q.lane_id = l.id AND q.key >= l.floor
+             LIMIT $3) AS q",
+        " AND qs.paused IS NULL AND r.paused IS NULL
+          AND NOT EXISTS (SELECT 1 FROM settings WHERE name = 'paused')"
+    ),
+);
+
+/// How many jobs wait in these queues that a runner could have now, up to [`COUNTED`]; a runner of an
+/// organization has only those of that.
+pub async fn waiting_count(
+    tx: &mut Tx<'_>,
+    queues: &[QueueId],
+    org: Option<OrgId>,
+) -> Result<u64, StoreError> {
+    counted(tx, TO_BE_HAD, queues, org).await
+}
+
+/// The same with what nobody can have because it is paused.
+pub(crate) async fn in_queues(
+    tx: &mut Tx<'_>,
+    queues: &[QueueId],
+    org: Option<OrgId>,
+) -> Result<u64, StoreError> {
+    counted(tx, IN_QUEUES, queues, org).await
+}
+
+/// Repositories (`owner/name`) with jobs in a queue, some of them.
+pub async fn waiting_repositories(
+    tx: &mut Tx<'_>,
+    queue: QueueId,
+    limit: u32,
+) -> Result<Vec<String>, StoreError> {
+    let sql = "SELECT DISTINCT o.name || '/' || r.name FROM lanes AS l \
+               JOIN repositories AS r ON r.id = l.repo_id JOIN organizations AS o ON o.id = l.org_id \
+               WHERE l.queue_id = $1 AND l.active = 1 LIMIT $2";
+    tx.rows(sql, &[queue.into(), limit.into()]).await?.iter().map(|row| row.get(0)).collect()
+}
+
+async fn counted(
+    tx: &mut Tx<'_>,
+    sql: Sql,
+    queues: &[QueueId],
+    org: Option<OrgId>,
+) -> Result<u64, StoreError> {
+    if queues.is_empty() {
+        return Ok(0);
+    }
+    let queues: Value = queues.iter().map(|queue| queue.0).collect();
+    let row = tx.one("count", sql, &[queues, org.into(), COUNTED.into()]).await?;
+    Ok(row.get::<i64>(0)?.unsigned_abs())
+}

@@ -1,0 +1,255 @@
+//! All that is needed to give claimed jobs to their runners, without loading whole runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use kiln_core::id::{OrgId, RepoId, RunId, WorkflowId};
+use kiln_core::plan::Plan;
+use kiln_core::run::{Evaluator, LegNo, Neighbourhood, NodeNo, Wanted};
+use kiln_core::time::Timestamp;
+
+use super::facts::Known;
+use super::open::{Batch, Open};
+use super::rows::{self, ATTEMPTS};
+use super::{Runs, load};
+use crate::claims::Claimed;
+use crate::sql::{Row, Sql, Value};
+use crate::{StoreError, Tx};
+
+/// A claimed job, with what its expressions see.
+#[derive(Clone)]
+pub struct Assignment {
+    /// The leg with its job, what that needs, its workflow, and the same of all who call it. Jobs of one
+    /// run share it.
+    pub hood: Arc<Neighbourhood>,
+    pub leg: LegNo,
+    pub plan: Arc<Plan>,
+    /// The text that was given when the run was created.
+    pub context: Arc<str>,
+    /// What the program made of it.
+    pub evaluator: Arc<dyn Evaluator + Send + Sync>,
+    pub run: Arc<RunFacts>,
+}
+
+impl std::fmt::Debug for Assignment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Assignment")
+            .field("run", &self.run)
+            .field("leg", &self.leg)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What is known of a run beside its plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunFacts {
+    pub id: RunId,
+    /// Within its workflow.
+    pub number: i64,
+    pub attempt: u32,
+    /// The run that this one was made from.
+    pub root: Option<RunId>,
+    pub event: String,
+    /// Who triggered it first.
+    pub actor: String,
+    /// Who triggered this attempt.
+    pub triggering_actor: String,
+    pub trust: String,
+    pub reference: String,
+    pub head_sha: String,
+    pub head_branch: Option<String>,
+    pub title: String,
+    pub created: Timestamp,
+    pub org: OrgId,
+    pub org_name: String,
+    pub repo: RepoId,
+    pub repo_name: String,
+    pub default_branch: String,
+    pub clone_url: Option<String>,
+    pub workflow: WorkflowId,
+    pub workflow_path: String,
+    pub workflow_name: String,
+}
+
+impl Runs {
+    /// What the runners that claimed these must know, in the same order. A claim that is over by now has
+    /// none.
+    pub async fn assignments(
+        &self,
+        claimed: &[Claimed],
+    ) -> Result<Vec<Option<Assignment>>, StoreError> {
+        let (known, claimed) = (self.known.clone(), claimed.to_vec());
+        let work = async move |tx: &mut Tx<'_>| assign(tx, &known, &claimed).await;
+        self.store.read(work).await
+    }
+}
+
+async fn assign(
+    tx: &mut Tx<'_>,
+    known: &Known,
+    claimed: &[Claimed],
+) -> Result<Vec<Option<Assignment>>, StoreError> {
+    let keys: BTreeMap<RunId, u32> = claimed.iter().map(|one| (one.run, one.attempt)).collect();
+    let keys: Vec<Vec<Value>> =
+        keys.iter().map(|(run, attempt)| vec![(*run).into(), (*attempt).into()]).collect();
+    let facts = run_facts(tx, &keys).await?;
+    let mut batch = look_at(tx, known, &keys).await?;
+    let mut asked: BTreeMap<RunId, BTreeSet<LegNo>> = BTreeMap::new();
+    for one in claimed.iter().filter(|one| batch.runs.contains_key(&one.run)) {
+        asked.entry(one.run).or_default().insert(one.number);
+    }
+    gather(tx, &mut batch, &asked).await?;
+    let mut shared: BTreeMap<RunId, (Open, Arc<Neighbourhood>)> = BTreeMap::new();
+    for (run, open) in batch.runs {
+        let hood = Arc::new(open.hood.clone());
+        shared.insert(run, (open, hood));
+    }
+    let assignment = |one: &Claimed| {
+        let (open, hood) = shared.get(&one.run)?;
+        let leg = hood.legs.get(&one.number)?;
+        if leg.attempt != one.claim || !leg.state.is_held() || hood.run.attempt != one.attempt {
+            return None;
+        }
+        Some(Assignment {
+            hood: hood.clone(),
+            leg: one.number,
+            plan: open.facts.plan.plan.clone(),
+            context: open.facts.context.clone(),
+            evaluator: open.facts.evaluator.clone(),
+            run: facts.get(&one.run)?.clone(),
+        })
+    };
+    Ok(claimed.iter().map(assignment).collect())
+}
+
+/// The attempts of these runs, without locking them and without any of their other rows.
+pub(super) async fn look_at(
+    tx: &mut Tx<'_>,
+    known: &Known,
+    keys: &[Vec<Value>],
+) -> Result<Batch, StoreError> {
+    let mut batch = Batch::default();
+    for row in tx.rows_all(ATTEMPTS.select(), keys).await? {
+        let (id, number, attempt) = rows::attempt_facts(&row)?;
+        let facts = known.facts(tx, id, number, &attempt).await?;
+        let run = rows::attempt_of(&row, facts.plan.plan.clone())?;
+        batch.runs.insert(id, Open::new(run, attempt, facts));
+    }
+    Ok(batch)
+}
+
+/// Brings what the expressions of these legs can see, step by step: their nodes, the scopes of those and
+/// what they need, and then the same of the legs that call their scopes. Calls are not nested deeply.
+async fn gather(
+    tx: &mut Tx<'_>,
+    batch: &mut Batch,
+    asked: &BTreeMap<RunId, BTreeSet<LegNo>>,
+) -> Result<(), StoreError> {
+    let mut legs = asked.clone();
+    while !legs.is_empty() {
+        let wanted: Vec<(RunId, Wanted)> = legs
+            .iter()
+            .map(|(run, legs)| (*run, Wanted { glances: legs.clone(), ..Wanted::default() }))
+            .collect();
+        load::bring(tx, batch, &wanted).await?;
+        // Their nodes bring their scopes with them.
+        let nodes = for_each(batch, &legs, |open, leg| {
+            open.hood.legs.get(&leg).map(|leg| leg.node).into_iter().collect()
+        });
+        bring_nodes(tx, batch, nodes).await?;
+        let needs = for_each(batch, &legs, |open, leg| {
+            let node = open.hood.legs.get(&leg).and_then(|leg| open.hood.nodes.get(&leg.node));
+            node.map(|node| node.needs.clone()).unwrap_or_default()
+        });
+        bring_nodes(tx, batch, needs).await?;
+        legs = for_each(batch, &legs, |open, leg| {
+            let node = open.hood.legs.get(&leg).and_then(|leg| open.hood.nodes.get(&leg.node));
+            let scope = node.and_then(|node| open.hood.scopes.get(&node.scope));
+            let caller = scope.and_then(|scope| scope.caller);
+            caller.filter(|caller| !open.hood.legs.contains_key(caller)).into_iter().collect()
+        });
+    }
+    Ok(())
+}
+
+/// The rows that these legs lead to, by run; runs without any are left out.
+fn for_each(
+    batch: &Batch,
+    legs: &BTreeMap<RunId, BTreeSet<LegNo>>,
+    lead: impl Fn(&Open, LegNo) -> Vec<u32>,
+) -> BTreeMap<RunId, BTreeSet<u32>> {
+    let of_run = |(run, legs): (&RunId, &BTreeSet<LegNo>)| {
+        let open = &batch.runs[run];
+        (*run, legs.iter().flat_map(|leg| lead(open, *leg)).collect::<BTreeSet<u32>>())
+    };
+    legs.iter().map(of_run).filter(|(_, found)| !found.is_empty()).collect()
+}
+
+async fn bring_nodes(
+    tx: &mut Tx<'_>,
+    batch: &mut Batch,
+    nodes: BTreeMap<RunId, BTreeSet<NodeNo>>,
+) -> Result<(), StoreError> {
+    let wanted: Vec<(RunId, Wanted)> = nodes
+        .into_iter()
+        .map(|(run, nodes)| (run, Wanted { nodes, ..Wanted::default() }))
+        .collect();
+    load::bring(tx, batch, &wanted).await
+}
+
+const FACTS: Sql = Sql::of(
+    "SELECT r.id, r.run_number, a.attempt, r.root_run_id, r.event, r.actor, a.actor, a.trust, r.ref,
+         r.head_sha, r.head_branch, r.title, r.created_at, o.id, o.name, p.id, p.name,
+         p.default_branch, p.clone_url, w.id, w.path, w.name
+     FROM runs AS r JOIN run_attempts AS a ON a.run_id = r.id AND a.attempt = $2
+     JOIN organizations AS o ON o.id = r.org_id JOIN repositories AS p ON p.id = r.repo_id
+     JOIN workflows AS w ON w.id = r.workflow_id WHERE r.id = $1",
+    "SELECT r.id, r.run_number, a.attempt, r.root_run_id, r.event, r.actor, a.actor, a.trust, r.ref,
+         r.head_sha, r.head_branch, r.title, r.created_at, o.id, o.name, p.id, p.name,
+         p.default_branch, p.clone_url, w.id, w.path, w.name
+     FROM unnest($1::bigint[], $2::bigint[]) AS u (run_id, attempt)
+     CROSS JOIN LATERAL (SELECT * FROM runs AS r WHERE r.id = u.run_id OFFSET 0) AS r
+     CROSS JOIN LATERAL (
+         SELECT * FROM run_attempts AS a WHERE a.run_id = u.run_id AND a.attempt = u.attempt OFFSET 0
+     ) AS a
+     JOIN organizations AS o ON o.id = r.org_id JOIN repositories AS p ON p.id = r.repo_id
+     JOIN workflows AS w ON w.id = r.workflow_id",
+);
+
+async fn run_facts(
+    tx: &mut Tx<'_>,
+    keys: &[Vec<Value>],
+) -> Result<BTreeMap<RunId, Arc<RunFacts>>, StoreError> {
+    let facts = |row: &Row| {
+        let facts = facts_of(row)?;
+        Ok((facts.id, Arc::new(facts)))
+    };
+    tx.rows_all(FACTS, keys).await?.iter().map(facts).collect()
+}
+
+fn facts_of(row: &Row) -> Result<RunFacts, StoreError> {
+    Ok(RunFacts {
+        id: row.get(0)?,
+        number: row.get(1)?,
+        attempt: row.get(2)?,
+        root: row.get(3)?,
+        event: row.get(4)?,
+        actor: row.get(5)?,
+        triggering_actor: row.get(6)?,
+        trust: row.get(7)?,
+        reference: row.get(8)?,
+        head_sha: row.get(9)?,
+        head_branch: row.get(10)?,
+        title: row.get(11)?,
+        created: row.get(12)?,
+        org: row.get(13)?,
+        org_name: row.get(14)?,
+        repo: row.get(15)?,
+        repo_name: row.get(16)?,
+        default_branch: row.get(17)?,
+        clone_url: row.get(18)?,
+        workflow: row.get(19)?,
+        workflow_path: row.get(20)?,
+        workflow_name: row.get(21)?,
+    })
+}

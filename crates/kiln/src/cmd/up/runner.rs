@@ -1,0 +1,89 @@
+//! The runner of `kiln up`: in this process, on threads of its own.
+
+use std::path::PathBuf;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow};
+use kiln_runner::action::{Mirror, Nodes};
+use kiln_runner::agent::{Agent, Options, Stop};
+use kiln_runner::job::environment::inheritable;
+use kiln_runner::process::become_subreaper;
+use kiln_server::app::Shared;
+use kiln_server::first;
+use tokio::sync::watch;
+
+use crate::cmd::server::settings::variable;
+
+/// Labels by which workflows written for GitHub find it.
+const LABELS: [&str; 6] =
+    ["self-hosted", "linux", "x64", "ubuntu-latest", "ubuntu-22.04", "ubuntu-24.04"];
+/// How long jobs have to end when the machine is told to stop.
+const GRACE: Duration = Duration::from_secs(8);
+
+/// A runner that is at work.
+#[derive(Debug)]
+pub(super) struct Runner {
+    pub(super) name: String,
+    pub(super) jobs: u32,
+    stop: watch::Sender<Stop>,
+    thread: JoinHandle<Result<()>>,
+}
+
+/// Starts it. The key is good for this one runner, and only for a moment; one that was here before needs
+/// none.
+pub(super) async fn start(app: &Shared, jobs: Option<u32>) -> Result<Runner> {
+    let key = first::registration_key(&app.store).await.context("cannot let the runner in")?;
+    let config = &app.config;
+    let mut options = options(&config.local_url(), config.data.join("runner"));
+    options.key = Some(key.reveal().to_owned());
+    if let Some(jobs) = jobs {
+        options.capabilities.max_parallel = jobs;
+    }
+    let (name, jobs) = (options.name.clone(), options.capabilities.max_parallel);
+    become_subreaper().context("cannot look after the processes of jobs")?;
+    let agent = Agent::new(options)?;
+    let (stop, stopped) = watch::channel(Stop::No);
+    let work = move || -> Result<()> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("runner")
+            .enable_all()
+            .build()?;
+        runtime.block_on(agent.run(stopped))?;
+        Ok(())
+    };
+    let thread = std::thread::Builder::new().name("runner".to_owned()).spawn(work)?;
+    Ok(Runner { name, jobs, stop, thread })
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is where the environment of jobs comes from")]
+fn options(server: &str, data: PathBuf) -> Options {
+    let inherited = inheritable(std::env::vars_os(), &[]);
+    let mut options = Options::detect(server, data, inherited);
+    for label in LABELS {
+        if !options.capabilities.labels.iter().any(|known| known == label) {
+            options.capabilities.labels.push(label.to_owned());
+        }
+    }
+    options.actions = variable("KILN_ACTIONS").as_deref().map(Mirror::parse);
+    options.nodes = std::sync::Arc::new(Nodes::configured(|name| std::env::var_os(name)));
+    options.guard = Some(PathBuf::from("/proc/self/exe"));
+    options.grace = Some(GRACE);
+    options.alone = true;
+    options.outer = std::env::var_os(kiln_runner::process::VARIABLE);
+    options
+}
+
+impl Runner {
+    /// Gives back what has not begun, ends the rest, and waits for that.
+    pub(super) async fn end(self) -> Result<()> {
+        let _ = self.stop.send(Stop::HandBack);
+        let joined = tokio::task::spawn_blocking(|| self.thread.join()).await?;
+        joined.unwrap_or_else(|_| Err(anyhow!("the runner panicked")))
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.thread.is_finished()
+    }
+}

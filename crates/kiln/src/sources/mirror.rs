@@ -1,0 +1,158 @@
+//! Copies of repositories elsewhere: bare, with their branches and tags, fetched one at a time.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use kiln_server::sources::{Location, SourceError};
+
+use super::ask::{Git, Question, Said, nothing};
+
+/// A fetch takes no longer, or it fails.
+const FETCH: Duration = Duration::from_mins(10);
+/// What git answers about a fetch.
+const MOST: usize = 1 << 20;
+/// What is copied.
+const BRANCHES: &str = "+refs/heads/*:refs/heads/*";
+const TAGS: &str = "+refs/tags/*:refs/tags/*";
+
+#[derive(Debug)]
+pub(super) struct Mirrors {
+    folder: PathBuf,
+    /// Held while one is fetched.
+    busy: Mutex<HashMap<i64, Arc<Mutex<()>>>>,
+}
+
+impl Mirrors {
+    pub(super) fn new(folder: PathBuf) -> Self {
+        Self { folder, busy: Mutex::default() }
+    }
+
+    fn path(&self, repository: &Location) -> PathBuf {
+        self.folder.join(format!("{}.git", repository.id))
+    }
+
+    /// The mirror, made if there is none.
+    pub(super) fn ready(&self, git: &Git, repository: &Location) -> Result<PathBuf, SourceError> {
+        let path = self.path(repository);
+        if !path.join("HEAD").exists() {
+            self.refresh(git, repository)?;
+        }
+        Ok(path)
+    }
+
+    /// Brings the mirror up to date.
+    pub(super) fn refresh(&self, git: &Git, repository: &Location) -> Result<(), SourceError> {
+        let busy = {
+            let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(busy.entry(repository.id).or_default())
+        };
+        let _one_at_a_time = busy.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = self.path(repository);
+        if !path.join("HEAD").exists() {
+            return self.make(git, repository, &path);
+        }
+        fetch(git, repository, &path)
+    }
+
+    /// Makes it beside its place first: one that is half made is never taken for whole.
+    fn make(&self, git: &Git, repository: &Location, path: &Path) -> Result<(), SourceError> {
+        let next = path.with_extension("new");
+        let _ = fs::remove_dir_all(&next);
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&next);
+        made.map_err(|error| broken(&next, &error))?;
+        git.ask(&next, &["init", "--quiet", "--bare"], FETCH, MOST)?.or_broken()?;
+        let filled = fetch(git, repository, &next).and_then(|()| set_head(git, repository, &next));
+        if let Err(error) = filled {
+            let _ = fs::remove_dir_all(&next);
+            return Err(error);
+        }
+        fs::rename(&next, path).map_err(|error| broken(path, &error))
+    }
+}
+
+fn broken(path: &Path, error: &std::io::Error) -> SourceError {
+    SourceError::Broken(format!("cannot make `{}`: {error}", path.display()))
+}
+
+fn fetch(git: &Git, repository: &Location, path: &Path) -> Result<(), SourceError> {
+    let words =
+        ["fetch", "--quiet", "--prune", "--force", "--no-auto-gc", "origin", BRANCHES, TAGS];
+    remotely(git, repository, path, &words).map(drop)
+}
+
+/// The branch that is the repository's own there is so here, too.
+fn set_head(git: &Git, repository: &Location, path: &Path) -> Result<(), SourceError> {
+    let output = remotely(git, repository, path, &["ls-remote", "--symref", "origin", "HEAD"])?;
+    let text = String::from_utf8_lossy(&output);
+    let head = text.lines().find_map(|line| line.strip_prefix("ref: ")?.strip_suffix("\tHEAD"));
+    let Some(head) = head.filter(|head| head.starts_with("refs/heads/")) else { return Ok(()) };
+    git.ask(path, &["symbolic-ref", "HEAD", head], FETCH, MOST)?.or_broken().map(drop)
+}
+
+/// Asks the other side. Its address may hold a password, and is neither an argument nor in what we say.
+fn remotely(
+    git: &Git,
+    repository: &Location,
+    path: &Path,
+    words: &[&str],
+) -> Result<Vec<u8>, SourceError> {
+    let source = &repository.source;
+    if source.starts_with('-') || source.contains(['\n', '\0']) {
+        return Err(SourceError::Broken("this is no address of a repository".to_owned()));
+    }
+    let settings = [("remote.origin.url", source.as_str())];
+    let question = Question { settings: &settings, ..Question::new(path, words, FETCH) };
+    let read = |mut output: std::io::PipeReader| {
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut output, &mut bytes)?;
+        Ok(bytes)
+    };
+    let (output, said) = git.talk(question, nothing()?, read)?;
+    let said = Said { output, ..said };
+    said.or_broken().map_err(|error| match error {
+        SourceError::Broken(why) => {
+            let why = without_passwords(&why, source);
+            SourceError::Broken(format!("cannot fetch `{}`: {why}", shown(source)))
+        }
+        other => other,
+    })
+}
+
+/// An address without user and password.
+fn shown(source: &str) -> String {
+    match source.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.split_once('@')?)))
+    {
+        Some((scheme, (user, host))) if !user.contains('/') => format!("{scheme}://{host}"),
+        _ => source.to_owned(),
+    }
+}
+
+fn without_passwords(text: &str, source: &str) -> String {
+    let user = source.split_once("://").and_then(|(_, rest)| Some(rest.split_once('@')?.0));
+    let mut text = text.replace(source, &shown(source));
+    if let Some(user) = user.filter(|user| !user.is_empty()) {
+        text = text.replace(&format!("{user}@"), "");
+        if let Some((_, password)) = user.split_once(':').filter(|(_, word)| !word.is_empty()) {
+            text = text.replace(password, "…");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_never_said() {
+        let source = "https://me:hunter2@git.example/app.git";
+        assert_eq!(shown(source), "https://git.example/app.git");
+        assert_eq!(shown("git@git.example:app.git"), "git@git.example:app.git");
+        let said = "fatal: cannot use 'https://me:hunter2@git.example/app.git/': hunter2 is wrong";
+        assert!(!without_passwords(said, source).contains("hunter2"));
+    }
+}

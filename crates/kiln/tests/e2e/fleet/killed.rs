@@ -1,0 +1,90 @@
+//! Runners and servers that die in the middle of a job.
+#![expect(clippy::unwrap_used, reason = "a panic is the report")]
+
+use super::world::job;
+use super::{Kind, World, on_both};
+
+on_both! {
+    /// C11 S6
+    fn a_server_restarted_in_the_middle_of_a_job_loses_nothing(world) {
+        let server = world.server("server");
+        let _runner = world.runner(&server, "one", &["linux"]);
+        let place = world.place.path().display().to_string();
+        world.repository(&server, "app", &format!("
+on: push
+jobs:
+  a:
+    runs-on: linux
+    outputs:
+      sum: ${{{{ steps.count.outputs.sum }}}}
+    steps:
+      - id: count
+        run: |
+          for i in $(seq 1 200); do
+            echo line $i
+            test $i = 20 && echo begun > {place}/begun
+            sleep 0.02
+          done
+          echo sum=200 >> $GITHUB_OUTPUT
+  b:
+    needs: a
+    runs-on: linux
+    steps: [{{ run: 'test ${{{{ needs.a.outputs.sum }}}} = 200' }}]
+"));
+        let run = world.trigger(&server, "app");
+        world.file(&server, "begun");
+        let port = format!("127.0.0.1:{}", server.port());
+        server.program.kill();
+        let server = world.server_at("server", &port);
+        let ended = world.ended(&server, run);
+        assert_eq!(ended["conclusion"], "success", "{ended:#}");
+        assert_eq!(job(&ended, "a")["attempt"], 1, "the same runner went on with it");
+        let log = world.log(&server, job(&ended, "a"));
+        let numbers: Vec<u32> = log.lines().filter_map(|line| line.strip_prefix("line ")?.parse().ok()).collect();
+        assert_eq!(numbers, (1..=200).collect::<Vec<u32>>(), "no line lost, none twice");
+    }
+
+    /// S6 S7
+    fn the_job_of_a_killed_runner_is_done_by_another(world) {
+        let server = world.server("server");
+        let first = world.runner(&server, "first", &["linux"]);
+        let place = world.place.path().display().to_string();
+        world.repository(&server, "app", &format!("
+on: push
+jobs:
+  a:
+    runs-on: linux
+    steps:
+      - run: |
+          echo try >> {place}/tries
+          test $(wc -l < {place}/tries) -ge 2 || sleep 600
+"));
+        let run = world.trigger(&server, "app");
+        world.file(&server, "tries");
+        first.kill();
+        // The runner that comes back says that its job is lost; a lease need not run out.
+        let _again = world.runner_again(&server, "first");
+        let ended = world.ended(&server, run);
+        assert_eq!(ended["conclusion"], "success", "{ended:#}");
+        assert_eq!(job(&ended, "a")["attempt"], 2);
+    }
+
+    /// S12
+    fn a_runner_that_is_told_to_go_finishes_first(world) {
+        let server = world.server("server");
+        let runner = world.runner(&server, "one", &["linux"]);
+        let place = world.place.path().display().to_string();
+        world.repository(&server, "app", &format!("
+on: push
+jobs:
+  a:
+    runs-on: linux
+    steps: [{{ run: 'echo begun > {place}/begun; sleep 1; echo done' }}]
+"));
+        let run = world.trigger(&server, "app");
+        world.file(&server, "begun");
+        assert_eq!(runner.stop(), 0);
+        let ended = world.run(&server, run);
+        assert_eq!(ended["conclusion"], "success", "{ended:#}");
+    }
+}

@@ -1,0 +1,35 @@
+//! A whole installation with the real binary: servers, runners, repositories, on both databases.
+
+mod cancel;
+mod killed;
+mod path;
+mod servers;
+mod world;
+
+use world::{Kind, World};
+
+/// A test for each database.
+macro_rules! on_both {
+    ($($(#[$meta:meta])* fn $name:ident($world:ident) $body:block)*) => {
+        $(
+            mod $name {
+                use super::*;
+
+                $(#[$meta])*
+                #[test]
+                fn sqlite() {
+                    let $world = World::new(Kind::Sqlite);
+                    $body
+                }
+
+                $(#[$meta])*
+                #[test]
+                fn postgres() {
+                    let $world = World::new(Kind::Postgres);
+                    $body
+                }
+            }
+        )*
+    };
+}
+use on_both;
