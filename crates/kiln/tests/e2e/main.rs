@@ -6,6 +6,7 @@ mod beside;
 mod called_secrets;
 mod cancel;
 mod choose;
+mod client;
 mod client_errors;
 mod db;
 mod edges;
