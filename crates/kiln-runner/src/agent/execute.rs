@@ -170,7 +170,7 @@ impl Work {
             let most = MOST_OUTPUTS >> 20;
             reporter.error(&format!("the outputs of the job are larger than {most} MiB"));
             complete.outputs.clear();
-            complete.conclusion = Conclusion::Failure.github().to_owned();
+            Conclusion::Failure.github().clone_into(&mut complete.conclusion);
         }
         if complete.conclusion == "failure" {
             let fetch = unfetched
@@ -180,7 +180,7 @@ impl Work {
         }
         if let Some(error) = reporter.failure() {
             // Nobody should trust half a log.
-            complete.conclusion = Conclusion::Failure.github().to_owned();
+            Conclusion::Failure.github().clone_into(&mut complete.conclusion);
             complete.transient = Some(format!("the log could not be written: {error}"));
         }
         complete

@@ -392,6 +392,22 @@ mod tests {
         assert_eq!(waiting.sleeping(), 0);
     }
 
+    /// S20
+    #[tokio::test]
+    async fn who_is_not_preferred_asks_again_when_its_time_has_come() {
+        let waiting = Waiting::default();
+        let sleeping = asleep(&waiting, &[1], None, &[]).await;
+        let later = clock::now() + Duration::from_millis(100);
+        let asking = sit(&waiting, &[1], None, &[]);
+        asking.wake_at(later);
+        // The first alarm is enough for the kind.
+        asking.wake_at(later + LONG);
+        drop(asking);
+        assert!(!sleeping.is_finished());
+        assert!(sleeping.await.unwrap().is_some());
+        assert!(clock::now() >= later);
+    }
+
     /// S15
     #[tokio::test]
     async fn who_has_the_files_is_woken_first_then_the_faster() {

@@ -23,6 +23,7 @@ macro_rules! on_both {
 }
 
 mod api;
+mod duties;
 mod fleet;
 mod git;
 mod registration;

@@ -71,6 +71,7 @@ pub(crate) struct DataArg {
 }
 
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option that can be given or not")]
 pub(crate) struct AgentOptions {
     /// The address of the server; `KILN_SERVER`, or that of the last time, by default
     #[arg(long, value_name = "URL")]

@@ -45,10 +45,13 @@ pub(super) fn resolve(
         words.extend(full.iter().map(String::as_str));
         let output = ask(&words)?.or_broken()?;
         let text = String::from_utf8_lossy(&output);
-        // A pattern fits also what lies below it.
+        // A pattern fits also what lies below it. What a tag points to follows the tag itself.
         let found = full.iter().find_map(|wanted| {
             let mut lines = text.lines().map(|line| line.split(' '));
-            lines.find_map(|mut words| (words.next()? == wanted).then(|| words.last())?)
+            lines.find_map(|mut words| {
+                let fits = words.next()? == wanted;
+                fits.then(|| words.filter(|id| !id.is_empty()).last())?
+            })
         });
         if let (Some(commit), Some(reference)) = (found, position(&text, &full)) {
             let reference = Some(reference);

@@ -6,6 +6,7 @@ mod beside;
 mod called_secrets;
 mod cancel;
 mod choose;
+mod client;
 mod client_errors;
 mod db;
 mod edges;
@@ -20,6 +21,7 @@ mod pages;
 mod published;
 mod run;
 mod runnable;
+mod server;
 mod usage;
 mod view;
 
