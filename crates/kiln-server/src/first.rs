@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use kiln_core::access::Right;
 use kiln_core::id::{PoolId, UserId};
 use kiln_store::directory::one_time_keys::{self, NewOneTimeKey};
 use kiln_store::directory::pools::{self, NewPool};
@@ -94,7 +95,7 @@ async fn make(tx: &mut Tx<'_>, key: &[u8], token: &[u8]) -> Result<(bool, bool),
         org: None,
         name: "the command line beside the server".to_owned(),
         hash: token.to_owned(),
-        scopes: vec!["admin".to_owned()],
+        scopes: Right::ALL.iter().map(|right| right.word().to_owned()).collect(),
         expires_at: None,
     };
     tokens::create(tx, SCOPE, &actor(), new).await?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::Request;
+use axum::extract::{ConnectInfo, Request};
 use axum::response::Response;
 use futures_util::{StreamExt as _, stream};
 use hyper::body::Incoming;
@@ -138,6 +138,8 @@ impl Door {
         if let Err(refusal) = self.rates.admit(peer.address, Instant::now()) {
             return axum::response::IntoResponse::into_response(refusal);
         }
+        let client = SocketAddr::new(peer.address, address.port());
+        request.extensions_mut().insert(ConnectInfo(client));
         request.extensions_mut().insert(peer);
         let response = self.ask(request).await;
         self.rates.answered(peer.address, Instant::now(), response.status());

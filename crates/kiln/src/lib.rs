@@ -30,6 +30,7 @@ use crate::output::Console;
 
 pub use crate::cli::command;
 pub use crate::reference::cli_reference;
+pub use kiln_server::config::reference as settings_reference;
 
 /// How a command that did its work ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -133,7 +133,7 @@ fn about(app: &App) -> Health {
         status: "ok",
         instance: app.probe.instance.clone(),
         version: env!("CARGO_PKG_VERSION"),
-        started_at: clock::rfc3339(app.probe.started),
+        started_at: app.probe.started.rfc3339(),
     }
 }
 

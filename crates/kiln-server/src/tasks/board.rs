@@ -101,7 +101,7 @@ impl Note {
         api::Duty {
             name: self.name.to_owned(),
             here: self.here,
-            last_run_at: self.last_run.map(clock::rfc3339),
+            last_run_at: self.last_run.map(Timestamp::rfc3339),
             last_took_ms: u64::try_from(self.took.as_millis()).unwrap_or(u64::MAX),
             last_report: self.report.clone(),
             last_error: self.error.clone(),

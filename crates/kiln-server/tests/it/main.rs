@@ -22,6 +22,7 @@ macro_rules! on_both {
     };
 }
 
+mod duties;
 mod api;
 mod fleet;
 mod git;

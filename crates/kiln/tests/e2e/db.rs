@@ -25,12 +25,12 @@ fn sqlite(place: &Place, name: &str) -> Options {
     Options::Sqlite { path: place.path().join(name) }
 }
 
-fn postgres() -> Database {
+pub(crate) fn postgres() -> Database {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(Database::postgres())
 }
 
-fn url(database: &Database) -> &str {
+pub(crate) fn url(database: &Database) -> &str {
     match &database.options {
         Options::Postgres { url, .. } => url,
         Options::Sqlite { .. } => unreachable!("it was made on PostgreSQL"),

@@ -20,6 +20,7 @@ mod pages;
 mod published;
 mod run;
 mod runnable;
+mod server;
 mod usage;
 mod view;
 

@@ -51,3 +51,14 @@ fn the_command_line_reference_is_up_to_date() {
     let committed = std::fs::read_to_string(&page).unwrap_or_default();
     assert!(committed == reference, "docs/cli.md is out of date: run `cargo xtask gen`");
 }
+
+#[test]
+fn the_settings_reference_is_up_to_date() {
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    let reference = kiln::settings_reference();
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        std::fs::write(&page, &reference).unwrap();
+    }
+    let committed = std::fs::read_to_string(&page).unwrap_or_default();
+    assert!(committed == reference, "docs/configuration.md is out of date: run `cargo xtask gen`");
+}

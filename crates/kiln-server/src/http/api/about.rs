@@ -17,10 +17,15 @@ use crate::auth::Caller;
 use crate::http::error::Answer;
 use crate::http::extract::Query as Params;
 use crate::http::openapi::Problems;
+use crate::service::doctor;
 use crate::service::runs::FIND;
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(me)).routes(routes!(log))
+    OpenApiRouter::new()
+        .routes(routes!(me))
+        .routes(routes!(log))
+        .routes(routes!(duties))
+        .routes(routes!(doctor))
 }
 
 /// Who the server takes the caller for.
@@ -35,6 +40,26 @@ async fn me(caller: Caller) -> Json<api::Me> {
         admin: caller.grants().sees_everything(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     })
+}
+
+/// What the server does by itself, and how that went last.
+#[utoipa::path(
+    get, path = "/api/duties", tag = "about",
+    responses((status = 200, body = Vec<api::Duty>), Problems)
+)]
+async fn duties(State(app): State<Shared>, caller: Caller) -> Answer<Json<Vec<api::Duty>>> {
+    caller.require(Right::Admin, None, "address")?;
+    Ok(Json(app.board.duties()))
+}
+
+/// What the server finds out about its own health, and what to do about it.
+#[utoipa::path(
+    get, path = "/api/doctor", tag = "about",
+    responses((status = 200, body = Vec<api::Checkup>), Problems)
+)]
+async fn doctor(State(app): State<Shared>, caller: Caller) -> Answer<Json<Vec<api::Checkup>>> {
+    caller.require(Right::Admin, None, "address")?;
+    Ok(Json(doctor::examine(&app).await))
 }
 
 /// Who did what and when, the newest first.

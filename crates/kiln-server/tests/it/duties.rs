@@ -1,0 +1,180 @@
+//! What a server does by itself, with the whole server in this process.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kiln_core::run::RunState;
+use kiln_proto::api::Duty;
+use kiln_server::Server;
+use kiln_server::config::Config;
+use kiln_store::{Options, Tx};
+use kiln_testkit::database::Database;
+use kiln_testkit::runs::Site;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use crate::support::MemorySources;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A server with its duties, which listens.
+struct Whole {
+    app: kiln_server::app::Shared,
+    serving: JoinHandle<()>,
+}
+
+impl Whole {
+    async fn start(data: &Path, database: &Options, change: impl FnOnce(&mut Config)) -> Self {
+        let mut config = Config::in_folder(data);
+        config.listen = "127.0.0.1:0".parse().unwrap();
+        config.database = database.clone();
+        change(&mut config);
+        let listener = Server::bind(&mut config).await.unwrap();
+        let server = Server::start(config, Arc::new(MemorySources::default())).await.unwrap();
+        let app = Arc::clone(server.app());
+        Self { app, serving: tokio::spawn(server.serve(listener)) }
+    }
+
+    fn duty(&self, name: &str) -> Duty {
+        self.app.board.duties().into_iter().find(|duty| duty.name == name).unwrap()
+    }
+
+    async fn until(&self, name: &str, fits: impl Fn(&Duty) -> bool) -> Duty {
+        let wait = async {
+            loop {
+                let duty = self.duty(name);
+                if fits(&duty) {
+                    return duty;
+                }
+                sleep(Duration::from_millis(10)).await;
+            }
+        };
+        match timeout(PATIENCE, wait).await {
+            Ok(duty) => duty,
+            Err(_) => panic!("{:?}", self.duty(name)),
+        }
+    }
+
+    async fn stop(self) {
+        self.app.stopping.cancel();
+        drop(self.app);
+        timeout(PATIENCE, self.serving).await.unwrap().unwrap();
+    }
+}
+
+async fn every_duty_runs_and_says_what_it_did(database: &Options) {
+    let data = tempfile::tempdir().unwrap();
+    let whole = Whole::start(data.path(), database, |_| {}).await;
+    for duty in whole.app.board.duties() {
+        let done = whole.until(&duty.name, |duty| duty.passes > 0).await;
+        assert!(done.here && done.last_error.is_none() && done.failures == 0, "{done:?}");
+        assert!(!done.last_report.is_empty() && done.last_run_at.is_some(), "{done:?}");
+    }
+    // After a start, runners get the time of a lease to be heard.
+    let leases = whole.duty("leases");
+    assert!(leases.last_report.starts_with("waits "), "{leases:?}");
+    whole.stop().await;
+}
+
+async fn jobs_that_no_runner_can_take_fail_after_the_grace(database: &Options) {
+    let data = tempfile::tempdir().unwrap();
+    let short = Duration::from_millis(500);
+    let whole =
+        Whole::start(data.path(), database, |config| config.limits.unsupported = short).await;
+    let site = Site::new(whole.app.store.clone()).await;
+    let run = site.run("  a: {runs-on: nowhere, steps: [{run: x}]}").await;
+    let ended = async {
+        while !matches!(site.view(run).await.state, RunState::Done(_)) {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(PATIENCE, ended).await.unwrap();
+    drop(site);
+    whole.stop().await;
+}
+
+async fn logs_of_runs_that_are_gone_go_too(database: &Options) {
+    let data = tempfile::tempdir().unwrap();
+    let gone = data.path().join("logs/12345");
+    std::fs::create_dir_all(&gone).unwrap();
+    std::fs::write(gone.join("1.1.log"), "x").unwrap();
+    let whole = Whole::start(data.path(), database, |_| {}).await;
+    let done = whole.until("logs", |duty| duty.passes > 0).await;
+    assert_eq!(done.last_report, "1 run's logs removed");
+    assert!(!gone.exists());
+    whole.stop().await;
+}
+
+/// A table that is missing stands in for a fault: it is shown, tried again, and mended.
+async fn what_fails_is_shown_and_tried_again(database: &Options) {
+    let data = tempfile::tempdir().unwrap();
+    let whole = Whole::start(data.path(), database, |_| {}).await;
+    whole.until("lanes", |duty| duty.passes > 0).await;
+    let rename = async |from: &'static str, to: &'static str| {
+        let sql = format!("ALTER TABLE {from} RENAME TO {to}");
+        let work = async move |tx: &mut Tx<'_>| tx.script(&sql).await;
+        whole.app.store.write(work).await.unwrap();
+    };
+    rename("lanes", "lanes_away").await;
+    let failed = whole.until("lanes", |duty| duty.last_error.is_some()).await;
+    assert!(failed.last_error.unwrap().contains("lanes"));
+    rename("lanes_away", "lanes").await;
+    let mended = whole.until("lanes", |duty| duty.last_error.is_none()).await;
+    assert!(mended.failures > 0, "{mended:?}");
+    whole.stop().await;
+}
+
+macro_rules! on_both_whole {
+    ($($name:ident)*) => {
+        $(mod $name {
+            use super::*;
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn on_sqlite() {
+                super::$name(&Database::sqlite().options).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn on_postgres() {
+                super::$name(&Database::postgres().await.options).await;
+            }
+        })*
+    };
+}
+
+on_both_whole! {
+    every_duty_runs_and_says_what_it_did
+    jobs_that_no_runner_can_take_fail_after_the_grace
+    logs_of_runs_that_are_gone_go_too
+    what_fails_is_shown_and_tried_again
+}
+
+/// H2
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_of_two_servers_leads_and_the_other_takes_over() {
+    let database = Database::postgres().await;
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let one = Whole::start(folders[0].path(), &database.options, |_| {}).await;
+    one.until("leases", |duty| duty.here).await;
+    let two = Whole::start(folders[1].path(), &database.options, |_| {}).await;
+    two.until("outbox", |duty| duty.passes > 0).await;
+    assert!(two.duty("outbox").here && !two.duty("leases").here);
+    one.stop().await;
+    two.until("leases", |duty| duty.here && duty.passes > 0).await;
+    two.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_stops_answers_nobody_and_leaves_one_file() {
+    let data = tempfile::tempdir().unwrap();
+    let database = Options::Sqlite { path: data.path().join("kiln.db") };
+    let whole = Whole::start(data.path(), &database, |_| {}).await;
+    let url = whole.app.config.local_url();
+    let ready = reqwest::Client::builder().no_proxy().build().unwrap();
+    let answer = ready.get(format!("{url}/ready")).send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    whole.stop().await;
+    assert!(ready.get(format!("{url}/health")).send().await.is_err());
+    assert!(!data.path().join("kiln.db-wal").exists(), "the database is closed");
+}
