@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kiln_proto::job::{Job, JobRef};
 use tokio::sync::{mpsc, watch};
@@ -12,10 +12,10 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use crate::process::{Control, Tree, end_orphans};
 
-use super::clock;
 use super::delivery::{Delivered, Delivery};
 use super::dispatcher::{Dispatcher, Mood, Order, Stop};
 use super::execute::Work;
+use super::limit::{FAREWELL, Limit};
 use super::reporter::Progress;
 use super::spool::{self, Spool};
 use super::talk::Talk;
@@ -23,36 +23,6 @@ use super::{Agent, AgentError, Ended, Message, room};
 
 /// How often the machine is looked at.
 const LOOK: Duration = Duration::from_secs(5);
-/// How long the last words to the server, and the last files of jobs, may take at the end.
-const FAREWELL: Duration = Duration::from_secs(10);
-
-/// How long a runner that was asked to stop may take.
-#[derive(Default)]
-struct Limit(Option<(Stop, Instant)>);
-
-impl Limit {
-    /// A drain has its grace. In a hurry, what is left when all jobs have ended has a moment.
-    fn set(&mut self, dispatcher: &Dispatcher, grace: Option<Duration>) {
-        let stop = dispatcher.stopping();
-        let time = match stop {
-            Stop::No => None,
-            Stop::Drain => grace,
-            Stop::HandBack | Stop::Kill => dispatcher.is_idle().then_some(FAREWELL),
-        };
-        let is_set = self.0.is_some_and(|(known, _)| known == stop);
-        self.0 = match time {
-            Some(_) if is_set => self.0,
-            time => time.map(|time| (stop, clock::instant() + time)),
-        };
-    }
-
-    async fn over(&self) {
-        match self.0 {
-            Some((_, at)) => tokio::time::sleep_until(at.into()).await,
-            None => std::future::pending().await,
-        }
-    }
-}
 
 /// A job at hand.
 struct AtHand {

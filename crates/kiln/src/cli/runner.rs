@@ -131,7 +131,7 @@ pub(crate) struct AgentOptions {
     pub(crate) min_memory: u64,
 
     /// How steps run
-    #[arg(long, value_enum, value_name = "BACKEND", default_value_t = RunnerBackend::Host, hide = true)]
+    #[arg(long, value_enum, value_name = "BACKEND", default_value_t = RunnerBackend::Host)]
     pub(crate) backend: RunnerBackend,
 
     /// Where actions come from: a directory with `owner/repository`, or an address with `{owner}`
@@ -150,12 +150,17 @@ pub(crate) struct AgentOptions {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RunnerBackend {
+    /// As processes of this machine
     Host,
+    /// Only in name, for benches
+    #[value(hide = true)]
     Dummy,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
+    /// For people
     Text,
+    /// One JSON object on each line
     Json,
 }
