@@ -206,26 +206,35 @@ fn a_log_is_followed_until_the_run_is_cancelled() {
     assert!(answer.code(130).out.contains("seen enough"), "{answer:#?}");
 }
 
-/// A pause keeps jobs in the queue, which says so; its end lets them go.
+/// What is triggered in a pause waits; its end lets it go.
 #[test]
-fn a_pause_is_seen_in_the_queue_and_ends() {
+fn a_pause_keeps_jobs_waiting_until_it_ends() {
     let up = Up::new();
     up.kiln(&["repo", "add", "--name", "me/app"]).code(0);
     assert!(up.kiln(&["repo", "list"]).code(0).out.contains("me/app"));
     up.kiln(&["pause", "--reason", "moving the database"]).code(0);
-    assert!(up.kiln(&["pause", "--list"]).code(0).out.contains("the server: moving the database"));
+    let list = up.kiln(&["pause", "--list"]);
+    assert!(list.code(0).out.contains("the server: ") && list.out.contains("moving the database"));
     let slug = up.trigger("slow.yml");
-    let queue = up.kiln(&["queue"]);
-    assert!(queue.code(0).out.contains("moving the database"), "{queue:#?}");
-    assert!(up.kiln(&["queue", "--queues"]).code(0).out.contains("ubuntu-latest"));
     let (mut watch, lines) = up.follow(&["watch", &slug]);
-    until(&lines, |line| line.contains("waits:"));
+    until(&lines, |line| line.starts_with("wait │ waits"));
     up.kiln(&["resume"]).code(0);
     until(&lines, |line| line.contains("▸ Count"));
     let runners = up.kiln(&["runners"]);
     assert!(runners.code(0).out.contains("busy"), "{runners:#?}");
     up.kiln(&["cancel", &slug, "--force"]).code(0);
     assert_eq!(watch.wait().expect("it ends").code(), Some(130));
+}
+
+/// S16: for each waiting job its position and the reason in words.
+#[test]
+fn the_queue_says_why_a_job_waits() {
+    let up = Up::new();
+    up.kiln(&["pause", "--reason", "moving the database"]).code(0);
+    up.trigger("slow.yml");
+    assert!(up.kiln(&["queue", "--queues"]).code(0).out.contains("ubuntu-latest"));
+    let queue = up.kiln(&["queue"]);
+    assert!(queue.code(0).out.contains("moving the database"), "{queue:#?}");
 }
 
 /// Tokens and keys are shown once, do what they may, and nothing after they are revoked.
