@@ -22,8 +22,8 @@ macro_rules! on_both {
     };
 }
 
-mod duties;
 mod api;
+mod duties;
 mod fleet;
 mod git;
 mod registration;

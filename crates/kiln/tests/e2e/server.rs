@@ -274,7 +274,10 @@ fn up_shows_a_green_run_of_its_sample_and_ends_with_its_runner() {
     let started = running.next();
     assert_eq!(started["event"], "sample_started", "{started}");
     let ended = running.next();
-    assert_eq!((&ended["event"], &ended["conclusion"]), (&"sample_ended".into(), &"success".into()));
+    assert_eq!(
+        (&ended["event"], &ended["conclusion"]),
+        (&"sample_ended".into(), &"success".into())
+    );
     assert_eq!(ended["jobs"], 5);
     assert_eq!(running.next()["event"], "ready");
     let runs = place.kiln_with(&[("KILN_DATA", "data")], &["runs"]);
@@ -322,7 +325,8 @@ fn a_second_signal_ends_it_at_once() {
     // Somebody who is never done with a request keeps the server waiting.
     let host = running.url.strip_prefix("http://").unwrap().to_owned();
     let mut stream = TcpStream::connect(&host).unwrap();
-    write!(stream, "POST /api/tokens HTTP/1.1\r\nHost: {host}\r\nContent-Length: 9\r\n\r\n{{").unwrap();
+    write!(stream, "POST /api/tokens HTTP/1.1\r\nHost: {host}\r\nContent-Length: 9\r\n\r\n{{")
+        .unwrap();
     std::thread::sleep(Duration::from_millis(300));
     running.signal(Signal::TERM);
     std::thread::sleep(Duration::from_millis(500));
