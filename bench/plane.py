@@ -86,8 +86,8 @@ class Plane:
         for line in self.process.stdout:
             with contextlib.suppress(ValueError):
                 said = json.loads(line)
-                if "address" in said:
-                    self.address = said["address"]
+                if "url" in said:
+                    self.address = said["url"]
                     break
         else:
             sys.exit(f"bench/plane: `kiln {command}` did not start; see {self.log.name}")

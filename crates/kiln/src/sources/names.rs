@@ -45,17 +45,8 @@ pub(super) fn resolve(
         words.extend(full.iter().map(String::as_str));
         let output = ask(&words)?.or_broken()?;
         let text = String::from_utf8_lossy(&output);
-        // A pattern fits also what lies below it. What a tag points to follows the tag itself.
-        let found = full.iter().find_map(|wanted| {
-            let mut lines = text.lines().map(|line| line.split(' '));
-            lines.find_map(|mut words| {
-                let fits = words.next()? == wanted;
-                fits.then(|| words.filter(|id| !id.is_empty()).last())?
-            })
-        });
-        if let (Some(commit), Some(reference)) = (found, position(&text, &full)) {
-            let reference = Some(reference);
-            return Ok(Resolved { commit: commit.to_owned(), reference });
+        if let Some(found) = full.iter().find_map(|wanted| named(&text, wanted)) {
+            return Ok(found);
         }
     }
     let is_part_of_id = name.len() >= 7 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -71,10 +62,12 @@ pub(super) fn resolve(
     Ok(Resolved { commit: commit.to_owned(), reference: None })
 }
 
-/// The first of the full names that git listed.
-fn position(text: &str, full: &[String]) -> Option<String> {
-    let listed = |wanted: &&String| text.lines().any(|line| line.split(' ').next() == Some(wanted));
-    full.iter().find(listed).cloned()
+/// The ref of exactly this name among those that git listed: a pattern fits also what lies below it. An
+/// annotated tag has the commit as its last word.
+fn named(text: &str, wanted: &str) -> Option<Resolved> {
+    let line = text.lines().find(|line| line.split(' ').next() == Some(wanted))?;
+    let commit = line.split(' ').rfind(|word| is_commit(word))?;
+    Some(Resolved { commit: commit.to_owned(), reference: Some(wanted.to_owned()) })
 }
 
 /// The plain files that `ls-tree -z` lists.

@@ -65,8 +65,8 @@ fn names_mean_branches_then_tags_then_commits() {
     let place = Place::new();
     let first = place.git(&["rev-parse", "HEAD"]);
     place.git(&["tag", "-a", "v1", "-m", "one"]);
-    place.git(&["tag", "main"]);
     place.git(&["branch", "topic/a"]);
+    place.git(&["tag", "main"]);
     place.write("more", "y");
     let second = place.commit("second");
     for location in place.both() {

@@ -325,8 +325,11 @@ fn a_second_signal_ends_it_at_once() {
     // Somebody who is never done with a request keeps the server waiting.
     let host = running.url.strip_prefix("http://").unwrap().to_owned();
     let mut stream = TcpStream::connect(&host).unwrap();
-    write!(stream, "POST /api/tokens HTTP/1.1\r\nHost: {host}\r\nContent-Length: 9\r\n\r\n{{")
-        .unwrap();
+    write!(
+        stream,
+        "POST /api/runners/register HTTP/1.1\r\nHost: {host}\r\nContent-Length: 9\r\n\r\n{{"
+    )
+    .unwrap();
     std::thread::sleep(Duration::from_millis(300));
     running.signal(Signal::TERM);
     std::thread::sleep(Duration::from_millis(500));

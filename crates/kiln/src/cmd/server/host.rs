@@ -27,6 +27,9 @@ pub(crate) fn runtime() -> Result<Runtime> {
 
 /// Opens everything. What cannot be opened is said in words.
 pub(crate) async fn start(mut config: Config) -> Result<(Server, TcpListener)> {
+    // Git runs elsewhere, and what is kept must not depend on where somebody stood.
+    config.data = std::path::absolute(&config.data)
+        .with_context(|| format!("cannot find `{}`", config.data.display()))?;
     let listener = Server::bind(&mut config).await?;
     let failed = |error| StartError::Folder { path: config.data.clone(), error };
     let sources = GitSources::new(&config.data, &config.outbound).map_err(failed)?;

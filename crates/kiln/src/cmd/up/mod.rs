@@ -3,6 +3,7 @@
 mod runner;
 mod sample;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -74,17 +75,16 @@ impl Show {
         let stopping = app.stopping.clone();
         // Whatever goes wrong here, the server ends with it.
         let _end = stopping.drop_guard();
-        let runner = match args.no_runner {
-            true => None,
-            false => Some(runner::start(&app, args.jobs).await?),
-        };
+        let runner =
+            if args.no_runner { None } else { Some(runner::start(&app, args.jobs).await?) };
+        let (data, first) = (app.config.data.clone(), first.filter(|_| !args.no_sample));
         drop(app);
         if let Some(runner) = &runner {
             say_runner(runner, story)?;
         }
         let shown = tokio::select! {
             () = interrupted.cancelled() => Ok(()),
-            shown = show(args, first.as_ref(), runner.as_ref(), story) => shown,
+            shown = show(data, first.as_ref(), runner.as_ref(), story) => shown,
         };
         if let Err(error) = shown {
             // The server is as good as without it.
@@ -129,15 +129,14 @@ fn say_runner(runner: &Runner, story: &mut Story<'_>) -> Result<()> {
 
 /// Runs the sample at the first start, and says where to look.
 async fn show(
-    args: &UpArgs,
+    data: PathBuf,
     first: Option<&Client>,
     runner: Option<&Runner>,
     story: &mut Story<'_>,
 ) -> Result<()> {
-    let Some(client) = first.filter(|_| !args.no_sample) else {
+    let Some(client) = first else {
         return story.tell(&json!({ "event": "ready" }), || NEXT.to_owned());
     };
-    let data = data_of(args)?;
     let folder = tokio::task::spawn_blocking(move || sample::make(&data)).await??;
     let run = sample::start(client, &folder).await?;
     let path = folder.display().to_string();
@@ -157,12 +156,6 @@ async fn show(
     story.tell(&json!({ "event": "ready" }), || {
         format!("\nlook at it:  kiln logs {run}\n{}", NEXT.trim_start())
     })
-}
-
-/// Where the server keeps everything.
-fn data_of(args: &UpArgs) -> Result<std::path::PathBuf> {
-    let data = Told::of(&args.settings)?.config.data;
-    std::path::absolute(&data).with_context(|| format!("cannot find `{}`", data.display()))
 }
 
 /// What to do next.

@@ -80,8 +80,8 @@ impl World {
         let arguments =
             ["server", "--json", "--listen", listen, "--data", &data_text, "--database", &database];
         let program = self.start(&arguments);
-        let ready = program.json_with("address");
-        let address = ready["address"].as_str().expect("an address is a text").to_owned();
+        let ready = program.json_with("url");
+        let address = ready["url"].as_str().expect("an address is a text").to_owned();
         let token = client_token(&data).unwrap_or_default();
         Server { program, address, data, token }
     }
