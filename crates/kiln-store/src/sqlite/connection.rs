@@ -13,16 +13,24 @@ use crate::sql::{Row, Value, for_sqlite};
 const PREPARED: usize = 512;
 
 #[derive(Debug)]
-pub(crate) struct Connection(rusqlite::Connection);
+pub(crate) struct Connection {
+    inner: rusqlite::Connection,
+    /// Whether anything was written since [`Connection::mark`].
+    wrote: bool,
+}
 
 impl Connection {
     /// The connection that writes.
     pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
         let connection = rusqlite::Connection::open(path)?;
         // FULL: what was answered survives a power failure. Group commit pays for it.
+        // The cache holds all pages that a batch changes, or they would go to the log more than once; a
+        // long log, because a page that changes all the time goes back into the file once in its length.
         Self::set_up(
             connection,
-            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA journal_size_limit = 67108864;",
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; \
+             PRAGMA journal_size_limit = 67108864; PRAGMA wal_autocheckpoint = 8000; \
+             PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY;",
         )
     }
 
@@ -41,11 +49,12 @@ impl Connection {
         // A plan that depends on the values is made anew for each of them, which costs more than it gains.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.execute_batch(pragmas)?;
-        Ok(Self(connection))
+        Ok(Self { inner: connection, wrote: false })
     }
 
     pub(crate) fn rows(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<Row>, StoreError> {
-        let mut statement = self.0.prepare_cached(&for_sqlite(sql))?;
+        let mut statement = self.inner.prepare_cached(&for_sqlite(sql))?;
+        self.wrote |= !statement.readonly();
         let columns = statement.column_count();
         let mut rows = statement.query(params_from_iter(parameters))?;
         let mut found = Vec::new();
@@ -57,18 +66,30 @@ impl Connection {
     }
 
     pub(crate) fn execute(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, StoreError> {
-        let mut statement = self.0.prepare_cached(&for_sqlite(sql))?;
+        let mut statement = self.inner.prepare_cached(&for_sqlite(sql))?;
+        self.wrote |= !statement.readonly();
         let changed = statement.execute(params_from_iter(parameters))?;
         Ok(changed as u64)
     }
 
     pub(crate) fn script(&mut self, text: &str) -> Result<(), StoreError> {
-        Ok(self.0.execute_batch(text)?)
+        self.wrote = true;
+        Ok(self.inner.execute_batch(text)?)
+    }
+
+    /// From here on it is noted whether anything is written.
+    pub(crate) fn mark(&mut self) {
+        self.wrote = false;
+    }
+
+    /// Whether something was written since the mark.
+    pub(crate) fn wrote(&self) -> bool {
+        self.wrote
     }
 
     /// Whether no transaction is open.
     pub(crate) fn is_idle(&self) -> bool {
-        self.0.is_autocommit()
+        self.inner.is_autocommit()
     }
 }
 
