@@ -162,7 +162,7 @@ enum Ended {
 /// again with a guard around each, and if the commit fails each part is tried alone.
 fn serve_batch(connection: &mut Connection, mut batch: Vec<Box<dyn Work>>, hub: &Hub) {
     // A file that somebody else keeps locked is locked for each of them.
-    if let Err(error) = connection.execute("BEGIN IMMEDIATE", &[]) {
+    if let Err(error) = connection.begin() {
         return answer(batch, &Err(error), hub);
     }
     let mut ended = commit(connection, &mut batch, Parts::Open);
@@ -186,7 +186,7 @@ fn begin_and_commit(
     connection: &mut Connection,
     batch: &mut [Box<dyn Work>],
 ) -> Result<Ended, StoreError> {
-    connection.execute("BEGIN IMMEDIATE", &[])?;
+    connection.begin()?;
     commit(connection, batch, Parts::Guarded)
 }
 
@@ -210,9 +210,8 @@ fn commit(
     parts: Parts,
 ) -> Result<Ended, StoreError> {
     let ended = run_all(connection, batch, parts);
-    if !matches!(ended, Ok(Ended::Committed)) && !connection.is_idle() {
-        // What cannot even be rolled back is rolled back by the next start.
-        let _ = connection.execute("ROLLBACK", &[]);
+    if !matches!(ended, Ok(Ended::Committed)) {
+        connection.undo();
     }
     ended
 }
@@ -243,6 +242,7 @@ fn run_all(
 fn run_guarded(connection: &mut Connection, work: &mut dyn Work) -> Result<(), StoreError> {
     connection.execute("SAVEPOINT part", &[])?;
     if work.run(connection, crate::store::now()).is_err() {
+        connection.forget();
         connection.execute("ROLLBACK TO part", &[])?;
     }
     connection.execute("RELEASE part", &[]).map(|_| ())

@@ -53,6 +53,7 @@ mod isolation;
 mod leadership;
 mod lifecycle;
 mod machines;
+mod memory;
 mod organizations;
 mod outbox;
 mod people;
