@@ -320,7 +320,7 @@ CREATE TABLE jobs (
     run_id {int} NOT NULL,
     attempt {int} NOT NULL,
     number {int} NOT NULL,
-    id {int} NOT NULL,
+    id {job_id},
     node {int} NOT NULL,
     leg_index {int} NOT NULL,
     origin_attempt {int} NOT NULL,
@@ -350,9 +350,9 @@ CREATE TABLE jobs (
     -- Limits that were set and use that was measured, as JSON.
     limits TEXT,
     used TEXT,
-    PRIMARY KEY (run_id, attempt, number)
+    {primary_unless_id} (run_id, attempt, number)
 ) {strict_by_run};
-CREATE INDEX jobs_by_id ON jobs (run_id, id);
+{jobs_by_id}
 
 -- Claims that did not end their job: lost, given back, or tried again. The last one is in the job.
 CREATE TABLE job_claims (
@@ -496,6 +496,7 @@ CREATE TABLE usage_deltas (
     at {int} NOT NULL
 ) {strict};
 CREATE INDEX usage_deltas_by_time ON usage_deltas (at);
+{usage_deltas_by_repo}
 
 -- What happened. Within a run `id` grows as things happen. On PostgreSQL readers go by (txid, id), and
 -- only as far as no open transaction can precede, so that they miss nothing; on SQLite `txid` is 0.
@@ -511,8 +512,8 @@ CREATE TABLE events (
     payload TEXT,
     at {int} NOT NULL
 ) {strict_by_run};
-CREATE INDEX events_in_order ON events (txid, id);
-CREATE INDEX events_of_run ON events (run_id, txid, id);
+{events_in_order}
+CREATE INDEX events_of_run ON events (run_id, {txid_first}id);
 
 -- Work to be done after a commit, at least once.
 CREATE TABLE outbox (

@@ -67,6 +67,19 @@ const WORDS: &[(&str, &str, &str)] = &[
         "BIGINT NOT NULL DEFAULT nextval('event_ids')",
     ),
     ("{txid}", "0", "(pg_current_xact_id()::text::bigint)"),
+    // One file has no partitions, so the id of a job alone leads to its row, and that of an event is its
+    // place among all.
+    ("{job_id}", "INTEGER PRIMARY KEY", "BIGINT NOT NULL"),
+    ("{primary_unless_id}", "UNIQUE", "PRIMARY KEY"),
+    ("{jobs_by_id}", "", "CREATE INDEX jobs_by_id ON jobs (run_id, id);"),
+    ("{events_in_order}", "", "CREATE INDEX events_in_order ON events (txid, id);"),
+    ("{txid_first}", "", "txid, "),
+    // Only where there is one writer do charges meet in one row.
+    (
+        "{usage_deltas_by_repo}",
+        "CREATE INDEX usage_deltas_by_repo ON usage_deltas (repo_id, org_id);",
+        "",
+    ),
 ];
 
 /// Room in each page for new versions of its rows, and a vacuum that does not wait for a share of them.

@@ -145,7 +145,10 @@ const USAGE: &str =
 
 async fn events(tx: &mut Tx<'_>, before: Timestamp, limit: u32) -> Result<u64, StoreError> {
     let before = millis(before);
-    let oldest = "SELECT txid, id, at FROM events ORDER BY txid, id LIMIT $1";
+    let oldest = Sql::of(
+        "SELECT txid, id, at FROM events ORDER BY id LIMIT $1",
+        "SELECT txid, id, at FROM events ORDER BY txid, id LIMIT $1",
+    );
     let rows = tx.rows(oldest, &[limit.into()]).await?;
     let mut last = None;
     for row in &rows {
@@ -154,7 +157,10 @@ async fn events(tx: &mut Tx<'_>, before: Timestamp, limit: u32) -> Result<u64, S
         }
     }
     let Some((txid, id)) = last else { return Ok(0) };
-    let sql = "DELETE FROM events WHERE (txid, id) <= ($1, $2) AND at < $3";
+    let sql = Sql::of(
+        "DELETE FROM events WHERE id <= $2 AND at < $3",
+        "DELETE FROM events WHERE (txid, id) <= ($1, $2) AND at < $3",
+    );
     tx.execute(sql, &[txid.into(), id.into(), before.into()]).await
 }
 

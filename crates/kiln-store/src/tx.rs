@@ -3,6 +3,7 @@
 use kiln_core::time::Timestamp;
 
 use crate::postgres::{Later, Pipe};
+use crate::runs::Memory;
 use crate::signal::{Signal, Signals};
 use crate::sql::{Row, Sql, Value};
 use crate::sqlite::Connection;
@@ -126,8 +127,13 @@ impl<'t> Tx<'t> {
     /// Runs a statement for each of these rows: one by one on SQLite, where that is cheap, and as one
     /// set-based statement on PostgreSQL, which gets each column as an array.
     pub async fn execute_all(&mut self, sql: Sql, rows: &[Vec<Value>]) -> Result<u64, StoreError> {
-        let text = if self.is_postgres() { sql.postgres } else { sql.sqlite };
-        self.execute_all_of(text, rows).await
+        if rows.is_empty() {
+            return Ok(0);
+        }
+        match &mut self.arm {
+            Arm::Sqlite(connection) => connection.execute_each(sql.sqlite, rows),
+            Arm::Postgres(session) => session.execute(sql.postgres, &columns_of(rows)).await,
+        }
     }
 
     /// Like [`Self::execute_all`] where nobody asks how many rows it changed: on PostgreSQL it travels
@@ -137,13 +143,31 @@ impl<'t> Tx<'t> {
             return Ok(());
         }
         match &mut self.arm {
-            Arm::Sqlite(connection) => {
-                rows.iter().try_for_each(|row| connection.execute(sql.sqlite, row).map(|_| ()))
-            }
+            Arm::Sqlite(connection) => connection.execute_each(sql.sqlite, &rows).map(|_| ()),
             Arm::Postgres(pipe) => {
                 pipe.later(sql.postgres, into_columns(rows));
                 Ok(())
             }
+        }
+    }
+
+    /// Like [`Self::write_all`] for rows of runs whose new state [`Self::memory`] hears of.
+    pub(crate) fn write_remembered(
+        &mut self,
+        sql: Sql,
+        rows: Vec<Vec<Value>>,
+    ) -> Result<(), StoreError> {
+        match &mut self.arm {
+            Arm::Sqlite(connection) => connection.execute_remembered(sql.sqlite, &rows).map(|_| ()),
+            Arm::Postgres(_) => self.write_all(sql, rows),
+        }
+    }
+
+    /// What the writer of an embedded database remembers of runs.
+    pub(crate) fn memory(&mut self) -> Option<&mut Memory> {
+        match &mut self.arm {
+            Arm::Sqlite(connection) => connection.memory(),
+            Arm::Postgres(_) => None,
         }
     }
 
@@ -158,13 +182,7 @@ impl<'t> Tx<'t> {
             return Ok(Vec::new());
         }
         match &mut self.arm {
-            Arm::Sqlite(connection) => {
-                let mut found = Vec::with_capacity(rows.len());
-                for row in rows {
-                    found.append(&mut connection.rows(sql.sqlite, row)?);
-                }
-                Ok(found)
-            }
+            Arm::Sqlite(connection) => connection.rows_each(sql.sqlite, rows),
             Arm::Postgres(session) => session.rows(sql.postgres, &columns_of(rows)).await,
         }
     }
@@ -195,7 +213,7 @@ impl<'t> Tx<'t> {
         parameters: &[Value],
     ) -> Result<Vec<Row>, StoreError> {
         match &mut self.arm {
-            Arm::Sqlite(connection) => connection.rows(text, parameters),
+            Arm::Sqlite(connection) => connection.rows_made(text, parameters),
             Arm::Postgres(session) => session.rows(text, parameters).await,
         }
     }
@@ -211,7 +229,7 @@ impl<'t> Tx<'t> {
         }
         match &mut self.arm {
             Arm::Sqlite(connection) => {
-                rows.iter().try_fold(0, |sum, row| Ok(sum + connection.execute(text, row)?))
+                rows.iter().try_fold(0, |sum, row| Ok(sum + connection.execute_made(text, row)?))
             }
             Arm::Postgres(session) => session.execute(text, &columns_of(rows)).await,
         }

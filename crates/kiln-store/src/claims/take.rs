@@ -187,9 +187,9 @@ async fn take(
         let orgs = left.map(|pick| lanes[&pick.lane].org).filter(|org| limited.contains(org));
         lease::give_room_back(tx, orgs.collect()).await?;
     }
-    write_jobs(tx, &changed)?;
+    write_jobs(tx, changed)?;
     lease::make(tx, asking, &taken, limited)?;
-    record(tx, asking, &taken)?;
+    record(tx, asking, &taken).await?;
     for (pick, claimed) in taken {
         answers[pick.asker].push(claimed);
     }
@@ -197,7 +197,7 @@ async fn take(
 }
 
 /// The event, and the charge in advance.
-fn record(
+async fn record(
     tx: &mut Tx<'_>,
     asking: &[Asking],
     taken: &[(&Chosen, Claimed)],
@@ -217,7 +217,7 @@ fn record(
         });
         tx.signal(Signal::Run(claimed.run));
     }
-    charge(tx, &charged)?;
+    charge(tx, &charged).await?;
     events::append(tx, &heard)
 }
 

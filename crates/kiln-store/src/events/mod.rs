@@ -123,14 +123,23 @@ fn row_of(event: &Event, at: i64) -> Vec<Value> {
     ]
 }
 
+/// On SQLite all have the same transaction, and lie in the order of their ids.
 macro_rules! after {
     ($whose:literal) => {
-        concat!(
-            "SELECT txid, id, at, org_id, repo_id, run_id, attempt, job_id, kind, payload FROM events
-             WHERE (txid, id) > ($1, $2) AND (txid, id) <= ($3, $4)
-             AND (org_id = $7 OR $7 IS NULL) AND ",
-            $whose,
-            " ORDER BY txid, id LIMIT $5"
+        Sql::of(
+            concat!(
+                "SELECT txid, id, at, org_id, repo_id, run_id, attempt, job_id, kind, payload
+                 FROM events WHERE id > $2 AND id <= $4 AND (org_id = $7 OR $7 IS NULL) AND ",
+                $whose,
+                " ORDER BY id LIMIT $5"
+            ),
+            concat!(
+                "SELECT txid, id, at, org_id, repo_id, run_id, attempt, job_id, kind, payload
+                 FROM events WHERE (txid, id) > ($1, $2) AND (txid, id) <= ($3, $4)
+                 AND (org_id = $7 OR $7 IS NULL) AND ",
+                $whose,
+                " ORDER BY txid, id LIMIT $5"
+            ),
         )
     };
 }
@@ -181,8 +190,11 @@ pub async fn read(
 
 /// Where a question that finds few of the events it passes stops, if there are that many.
 async fn bound(tx: &mut Tx<'_>, after: Cursor, end: Cursor) -> Result<Option<Cursor>, StoreError> {
-    let sql = "SELECT txid, id FROM events WHERE (txid, id) > ($1, $2) AND (txid, id) <= ($3, $4)
-               ORDER BY txid, id LIMIT 1 OFFSET $5";
+    let sql = Sql::of(
+        "SELECT txid, id FROM events WHERE id > $2 AND id <= $4 ORDER BY id LIMIT 1 OFFSET $5",
+        "SELECT txid, id FROM events WHERE (txid, id) > ($1, $2) AND (txid, id) <= ($3, $4)
+         ORDER BY txid, id LIMIT 1 OFFSET $5",
+    );
     let numbers = [after.txid, after.id, end.txid, end.id, i64::from(LOOKS) - 1];
     tx.row(sql, &numbers.map(Value::from)).await?.as_ref().map(cursor_of).transpose()
 }

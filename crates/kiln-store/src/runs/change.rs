@@ -92,7 +92,7 @@ impl Happened {
 static JOBS_BY_ID: LazyLock<Pair> = LazyLock::new(|| {
     let columns = JOBS.columns();
     Pair {
-        sqlite: format!("SELECT {columns} FROM jobs AS t WHERE t.run_id = $1 AND t.id = $2"),
+        sqlite: format!("SELECT {columns} FROM jobs AS t WHERE t.id = $2"),
         postgres: format!(
             "SELECT {columns} FROM unnest($1::bigint[], $2::bigint[]) AS u (run_id, id) \
              JOIN jobs AS t ON t.run_id = u.run_id AND t.id = u.id"
@@ -160,9 +160,17 @@ async fn find_jobs(
         Happened::Run { .. } => None,
     });
     let ids: BTreeSet<JobId> = news.filter(|job| batch.runs.contains_key(&job.run())).collect();
-    let keys: Vec<_> = ids.iter().map(|id| vec![id.run().0.into(), id.0.into()]).collect();
     let mut found = BTreeMap::new();
-    let mut current = Vec::new();
+    let (mut keys, mut current) = (Vec::new(), Vec::new());
+    for id in ids {
+        match batch.runs[&id.run()].find(id) {
+            Some((attempt, leg)) => {
+                let past = (leg.attempt, leg.state.clone());
+                found.insert(id, Found { attempt, leg: leg.number, past });
+            }
+            None => keys.push(vec![id.run().0.into(), id.0.into()]),
+        }
+    }
     for row in tx.rows_all(JOBS_BY_ID.sql(), &keys).await? {
         let (leg, job) = rows::job_of(&row)?;
         let attempt: u32 = row.get(1)?;

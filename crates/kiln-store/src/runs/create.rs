@@ -215,7 +215,7 @@ pub(super) async fn begin(
 async fn start(tx: &mut Tx<'_>, open: Open) -> Result<(), StoreError> {
     let run = open.id();
     let mut batch = Batch::default();
-    batch.runs.insert(run, open);
+    batch.runs.insert(run, Box::new(open));
     Work::single(run, Event::Start).drive(tx, &mut batch).await?;
     save::save(tx, &mut batch).await
 }

@@ -4,7 +4,7 @@
 //! queue of its requirements. While a transaction adds to lanes it holds their lock together with others
 //! who do; whoever closes empty lanes holds it alone, and so never misses a job that is just coming in.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use kiln_core::id::{JobId, LaneId, OrgId, QueueId, RepoId, RunId};
 use kiln_core::queue::{Class, HeadStarts, key};
@@ -39,6 +39,7 @@ type LaneKey = (QueueId, i64, OrgId, RepoId, Class);
 /// Takes legs out that left the queue, and puts those in that came.
 pub(super) async fn move_in_queue(tx: &mut Tx<'_>, batch: &mut Batch) -> Result<(), StoreError> {
     let (mut gone, mut coming) = (Vec::new(), Vec::new());
+    let mut hashes = HashMap::new();
     for open in batch.runs.values() {
         for (number, leg) in &open.hood.legs {
             let before = open.before.jobs.get(number);
@@ -53,7 +54,7 @@ pub(super) async fn move_in_queue(tx: &mut Tx<'_>, batch: &mut Batch) -> Result<
                 gone.extend(place.map(|(lane, key)| (LaneId(lane), key, open.jobs[number].id)));
             }
             if leg.state == LegState::Queued {
-                coming.push(coming_in(open, *number)?);
+                coming.push(coming_in(open, *number, &mut hashes)?);
             }
         }
     }
@@ -61,10 +62,17 @@ pub(super) async fn move_in_queue(tx: &mut Tx<'_>, batch: &mut Batch) -> Result<
     if coming.is_empty() { Ok(()) } else { put_in(tx, batch, &coming).await }
 }
 
-fn coming_in(open: &Open, number: LegNo) -> Result<Coming, StoreError> {
+/// `hashes` holds those of requirements that were seen before: the legs of a matrix share them.
+fn coming_in(
+    open: &Open,
+    number: LegNo,
+    hashes: &mut HashMap<String, [u8; 32]>,
+) -> Result<Coming, StoreError> {
     let leg = &open.hood.legs[&number];
-    let context = open.hood.context(leg.node, Some(number));
-    let placement = open.facts.evaluator.placement(&context);
+    let placement = match open.placements.get(&number) {
+        Some(placement) => Ok(placement.clone()),
+        None => open.facts.evaluator.placement(&open.hood.context(leg.node, Some(number))),
+    };
     let placed = placement.and_then(|placement| Ok((placement.requirements()?, placement)));
     // The engine asked the same before it put the leg into the queue.
     let (requirements, placement) = placed.map_err(StoreError::Database)?;
@@ -79,7 +87,12 @@ fn coming_in(open: &Open, number: LegNo) -> Result<Coming, StoreError> {
         job: open.jobs[&number].id,
         attempt: open.hood.run.attempt,
         queued_at: millis(leg.timings.queued.unwrap_or_default()),
-        hash: Sha256::digest(&requirements).into(),
+        hash: match hashes.get(&requirements) {
+            Some(hash) => *hash,
+            None => *hashes
+                .entry(requirements.clone())
+                .or_insert_with_key(|text| Sha256::digest(text).into()),
+        },
         requirements,
         org: open.attempt.org,
         repo: open.attempt.repo,

@@ -49,13 +49,25 @@ pub(super) async fn lock(
     runs: &BTreeSet<RunId>,
 ) -> Result<Batch, StoreError> {
     let mut batch = Batch::default();
-    for row in lock_current(tx, runs).await? {
+    let mut unknown = BTreeSet::new();
+    for run in runs {
+        match tx.memory().and_then(|memory| memory.take(*run)) {
+            Some(mut open) => {
+                open.facts = known.facts(tx, *run, open.hood.run.attempt, &open.attempt).await?;
+                batch.runs.insert(*run, open);
+            }
+            None => {
+                unknown.insert(*run);
+            }
+        }
+    }
+    for row in lock_current(tx, &unknown).await? {
         let (id, number, attempt) = rows::attempt_facts(&row)?;
         let facts = known.facts(tx, id, number, &attempt).await?;
         let run = rows::attempt_of(&row, facts.plan.plan.clone())?;
         let mut open = Open::new(run, attempt, facts);
         open.before.attempt = Some(row.into_values());
-        batch.runs.insert(id, open);
+        batch.runs.insert(id, Box::new(open));
     }
     Ok(batch)
 }
@@ -221,7 +233,7 @@ pub(super) fn add_scopes(batch: &mut Batch, found: Vec<Row>) -> Result<(), Store
     for row in found {
         let open = batch.run(RunId(row.get(0)?));
         let scope = rows::scope_of(&row, &open.facts.plan)?;
-        open.add_scope(scope, row);
+        open.add_scope(scope);
     }
     Ok(())
 }
@@ -234,7 +246,7 @@ pub(super) fn add_nodes(batch: &mut Batch, found: Vec<Row>) -> Result<(), StoreE
         let workflow = workflow
             .ok_or_else(|| StoreError::Database("a job lies in a scope that is gone".to_owned()))?;
         let node = rows::node_of(&row, &open.facts.plan, workflow)?;
-        open.add_node(node, row);
+        open.add_node(node);
     }
     Ok(())
 }

@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use kiln_core::id::{RepoId, RunId};
+use kiln_core::id::{JobId, RepoId, RunId};
 use kiln_core::run::{
-    AtHand, Effect, Group, Leg, LegNo, LegState, Neighbourhood, Node, Run, Scope,
+    AtHand, Effect, Group, Leg, LegNo, LegState, Neighbourhood, Node, Placement, Run, Scope,
 };
 
 use super::facts::Facts;
 use super::rows::{self, Attempt, Job};
-use crate::sql::{Row, Value};
+use crate::sql::Value;
 
 /// Runs under change in one transaction, and the concurrency groups that they share.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    pub(super) runs: BTreeMap<RunId, Open>,
+    pub(super) runs: BTreeMap<RunId, Box<Open>>,
     /// By repository and name.
     pub(super) groups: BTreeMap<(RepoId, String), SharedGroup>,
 }
@@ -62,6 +62,8 @@ pub(super) struct Open {
     pub(super) jobs: BTreeMap<LegNo, Job>,
     pub(super) facts: Facts,
     pub(super) effects: Vec<Effect>,
+    /// What was found out about legs that are new.
+    pub(super) placements: BTreeMap<LegNo, Placement>,
     /// Why legs were lost.
     pub(super) reasons: BTreeMap<LegNo, String>,
     pub(super) before: Before,
@@ -71,20 +73,24 @@ pub(super) struct Open {
 #[derive(Debug, Default)]
 pub(super) struct Before {
     pub(super) attempt: Option<Vec<Value>>,
-    pub(super) scopes: BTreeMap<u32, Vec<Value>>,
-    pub(super) nodes: BTreeMap<u32, Vec<Value>>,
+    pub(super) scopes: BTreeMap<u32, Scope>,
+    pub(super) nodes: BTreeMap<u32, Node>,
     pub(super) jobs: BTreeMap<LegNo, PastJob>,
 }
 
 #[derive(Debug)]
 pub(super) struct PastJob {
-    pub(super) row: Vec<Value>,
     pub(super) leg: Leg,
     pub(super) lane: Option<i64>,
     pub(super) key: Option<i64>,
+    pub(super) runner: Option<i64>,
 }
 
 impl PastJob {
+    pub(super) fn of(leg: &Leg, job: &Job) -> Self {
+        Self { leg: leg.clone(), lane: job.lane, key: job.key, runner: job.runner }
+    }
+
     pub(super) fn is_queued(&self) -> bool {
         self.leg.state == LegState::Queued
     }
@@ -100,6 +106,7 @@ impl Open {
             jobs: BTreeMap::new(),
             facts,
             effects: Vec::new(),
+            placements: BTreeMap::new(),
             reasons: BTreeMap::new(),
             before: Before::default(),
         }
@@ -109,22 +116,28 @@ impl Open {
         RunId(i64::try_from(self.hood.run.id).unwrap_or(i64::MAX))
     }
 
+    /// A leg that is at hand, by the id of its job, and the attempt.
+    pub(super) fn find(&self, job: JobId) -> Option<(u32, &Leg)> {
+        let (number, _) = self.jobs.iter().find(|(_, known)| known.id == job)?;
+        self.hood.legs.get(number).map(|leg| (self.hood.run.attempt, leg))
+    }
+
     pub(super) fn attempt_row(&self) -> Vec<Value> {
         rows::attempt_row(&self.hood.run, &self.attempt)
     }
 
     // Rows that were brought before may have changed since: they stay as they are.
 
-    pub(super) fn add_scope(&mut self, scope: Scope, row: Row) {
+    pub(super) fn add_scope(&mut self, scope: Scope) {
         if !self.hood.scopes.contains_key(&scope.number) {
-            self.before.scopes.insert(scope.number, row.into_values());
+            self.before.scopes.insert(scope.number, scope.clone());
             self.hood.scopes.insert(scope.number, scope);
         }
     }
 
-    pub(super) fn add_node(&mut self, node: Node, row: Row) {
+    pub(super) fn add_node(&mut self, node: Node) {
         if !self.hood.nodes.contains_key(&node.number) {
-            self.before.nodes.insert(node.number, row.into_values());
+            self.before.nodes.insert(node.number, node.clone());
             self.hood.nodes.insert(node.number, node);
         }
     }
@@ -144,11 +157,52 @@ impl Open {
     }
 
     fn put(&mut self, leg: Leg, job: Job) {
-        let row = rows::job_row(&self.hood.run, &leg, &job);
-        let past = PastJob { row, leg: leg.clone(), lane: job.lane, key: job.key };
-        self.before.jobs.insert(leg.number, past);
+        self.before.jobs.insert(leg.number, PastJob::of(&leg, &job));
         self.jobs.insert(leg.number, job);
         self.hood.legs.insert(leg.number, leg);
+    }
+
+    /// Whether the row of a leg is new or differs from what it was.
+    pub(super) fn has_changed(&self, leg: &Leg) -> bool {
+        let before = self.before.jobs.get(&leg.number);
+        before.is_none_or(|past| !rows::is_same_job(past, leg, &self.jobs[&leg.number]))
+    }
+
+    /// All changes were written: from now on they are what was before, and nobody else has touched the
+    /// legs. Groups are not the run's alone.
+    pub(super) fn settle(&mut self) {
+        self.effects.clear();
+        self.placements.clear();
+        self.reasons.clear();
+        self.at_hand.groups.clear();
+        self.at_hand.glances.clear();
+        self.at_hand.legs = self.hood.legs.keys().copied().collect();
+        self.before.attempt = Some(self.attempt_row());
+        for (number, scope) in &self.hood.scopes {
+            let before = self.before.scopes.get(number);
+            if before.is_none_or(|before| !rows::is_same_scope(before, scope)) {
+                self.before.scopes.insert(*number, scope.clone());
+            }
+        }
+        for (number, node) in &self.hood.nodes {
+            let before = self.before.nodes.get(number);
+            if before.is_none_or(|before| !rows::is_same_node(before, node)) {
+                self.before.nodes.insert(*number, node.clone());
+            }
+        }
+        let changed: Vec<LegNo> = self
+            .hood
+            .legs
+            .values()
+            .filter(|leg| self.has_changed(leg))
+            .map(|leg| leg.number)
+            .collect();
+        for number in changed {
+            let (leg, job) = (&self.hood.legs[&number], self.jobs.get_mut(&number));
+            let job = job.expect("each leg that was written has an id");
+            job.runner = rows::last_runner(leg, job);
+            self.before.jobs.insert(number, PastJob::of(leg, job));
+        }
     }
 
     /// Whether a leg was made in this transaction.

@@ -29,9 +29,9 @@ pub(super) async fn end_leases(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), Sto
         );
     }
     let keys: Vec<Vec<Value>> = ended.keys().map(|job| vec![job.0.into()]).collect();
+    // On SQLite, two statements cost less than one that returns what it deletes.
     let sql = Sql::of(
-        "DELETE FROM leases WHERE job_id = $1
-         RETURNING job_id, org_id, repo_id, claimed_at, estimate, counted",
+        "SELECT job_id, org_id, repo_id, claimed_at, estimate, counted FROM leases WHERE job_id = $1",
         "DELETE FROM leases WHERE job_id = ANY($1)
          RETURNING job_id, org_id, repo_id, claimed_at, estimate, counted",
     );
@@ -50,7 +50,10 @@ pub(super) async fn end_leases(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), Sto
         }
         *freed.entry(org).or_default() += row.get::<i64>(5)?;
     }
-    charge(tx, &used)?;
+    if !tx.is_postgres() {
+        tx.write_all("DELETE FROM leases WHERE job_id = $1".into(), keys)?;
+    }
+    charge(tx, &used).await?;
     tell_to_stop(tx, batch)?;
     free(tx, &freed).await
 }
@@ -76,7 +79,7 @@ fn worked(open: &Open, number: LegNo, state: &LegState) -> bool {
 }
 
 /// Adds to what was used lately; a task adds that up from time to time.
-pub(crate) fn charge(
+pub(crate) async fn charge(
     tx: &mut Tx<'_>,
     used: &BTreeMap<(OrgId, RepoId), Used>,
 ) -> Result<(), StoreError> {
@@ -85,7 +88,10 @@ pub(crate) fn charge(
         let (seconds, ended, took) = (used.seconds, used.ended, used.took);
         vec![org.0.into(), repo.0.into(), seconds.into(), ended.into(), took.into(), now.into()]
     };
-    let rows: Vec<Vec<Value>> = used.iter().map(row).collect();
+    let mut rows: Vec<Vec<Value>> = used.iter().map(row).collect();
+    if !tx.is_postgres() {
+        rows = add_to_charges(tx, rows).await?;
+    }
     let sql = Sql::of(
         "INSERT INTO usage_deltas (org_id, repo_id, seconds, ended, took, at)
          VALUES ($1, $2, $3, $4, $5, $6)",
@@ -95,6 +101,23 @@ pub(crate) fn charge(
     );
     tx.write_all(sql, rows)?;
     Ok(())
+}
+
+/// Where there is one writer, what a repository used lately is one row. Returns those that have none yet.
+async fn add_to_charges(
+    tx: &mut Tx<'_>,
+    rows: Vec<Vec<Value>>,
+) -> Result<Vec<Vec<Value>>, StoreError> {
+    let sql = "UPDATE usage_deltas
+               SET seconds = seconds + $3, ended = ended + $4, took = took + $5, at = $6
+               WHERE id = (SELECT id FROM usage_deltas WHERE repo_id = $2 AND org_id = $1 LIMIT 1)";
+    let mut missing = Vec::new();
+    for row in rows {
+        if tx.execute(sql, &row).await? == 0 {
+            missing.push(row);
+        }
+    }
+    Ok(missing)
 }
 
 /// The runner hears it with its next heartbeat.

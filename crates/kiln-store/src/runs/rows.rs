@@ -11,6 +11,7 @@ use kiln_core::time::Timestamp;
 use kiln_core::value::Object;
 
 use super::facts::Plan;
+use super::open::PastJob;
 use crate::directory::documents::Hash;
 use crate::sql::{Row, Value};
 use crate::table::Kind::{Bytes, Int, Text};
@@ -559,12 +560,78 @@ pub(super) fn job_row(run: &Run, leg: &Leg, job: &Job) -> Vec<Value> {
     row
 }
 
+/// Who has a job, or had it when it ended.
+pub(super) fn last_runner(leg: &Leg, job: &Job) -> Option<i64> {
+    let (.., runner, _) = leg_state(&leg.state);
+    runner.or_else(|| job.runner.filter(|_| leg.state.is_done()))
+}
+
+// Whether two rows of the same thing are equal in all columns that can change.
+
+pub(super) fn is_same_scope(before: &Scope, now: &Scope) -> bool {
+    (before.open, before.tally, before.cancelled) == (now.open, now.tally, now.cancelled)
+}
+
+pub(super) fn is_same_node(before: &Node, now: &Node) -> bool {
+    let changing = |node: &Node| {
+        let legs = (node.legs.first().copied(), node.legs.len());
+        (node.ancestry, legs, node.fail_fast, node.max_parallel, node.tripped)
+    };
+    changing(before) == changing(now)
+        && before.state == now.state
+        && before.outputs == now.outputs
+        && before.note == now.note
+}
+
+pub(super) fn is_same_job(before: &PastJob, leg: &Leg, job: &Job) -> bool {
+    let past = &before.leg;
+    past.state == leg.state
+        && (past.attempt, past.timings) == (leg.attempt, leg.timings)
+        && before.runner == job.runner
+        && has_only_moved(before, leg, job)
+}
+
+/// Whether a job is as it was in all that [`moved_row`] leaves out.
+pub(super) fn has_only_moved(before: &PastJob, leg: &Leg, job: &Job) -> bool {
+    let past = &before.leg;
+    let rare = |leg: &Leg| {
+        let flags = (leg.cancelling, leg.tolerated);
+        (leg.retries, leg.losses, flags, leg.scope, leg.timings.queued)
+    };
+    let waits = |leg: &Leg| matches!(leg.state, LegState::Waiting(_));
+    (before.lane, before.key) == (job.lane, job.key)
+        && rare(past) == rare(leg)
+        // Until when it waits is in a column of its own.
+        && waits(past) == waits(leg) && (!waits(past) || past.state == leg.state)
+        && past.group == leg.group
+        && past.outputs == leg.outputs
+        && past.note == leg.note
+}
+
+/// What a job writes on its usual way from the queue to its end, on SQLite.
+pub(super) const MOVE: &str = "UPDATE jobs SET state = $2, conclusion = $3, runner_id = $4,
+    claim = $5, claimed_at = $6, started_at = $7, ended_at = $8 WHERE id = $1";
+
+pub(super) fn moved_row(leg: &Leg, job: &Job) -> Vec<Value> {
+    let (state, conclusion, ..) = leg_state(&leg.state);
+    vec![
+        job.id.0.into(),
+        state.into(),
+        conclusion.into(),
+        last_runner(leg, job).into(),
+        leg.attempt.into(),
+        time(leg.timings.claimed),
+        time(leg.timings.started),
+        time(leg.timings.ended),
+    ]
+}
+
 fn job_changing(leg: &Leg, job: &Job) -> [Value; 19] {
-    let (state, conclusion, runner, wake) = leg_state(&leg.state);
+    let (state, conclusion, _, wake) = leg_state(&leg.state);
     [
         state.into(),
         conclusion.into(),
-        runner.or_else(|| job.runner.filter(|_| leg.state.is_done())).into(),
+        last_runner(leg, job).into(),
         leg.attempt.into(),
         leg.retries.into(),
         leg.losses.into(),

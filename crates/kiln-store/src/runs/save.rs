@@ -27,9 +27,12 @@ pub(super) async fn save(tx: &mut Tx<'_>, batch: &mut Batch) -> Result<(), Store
     notes::write(tx, batch)?;
     write_groups(tx, batch)?;
     record::events_and_tasks(tx, batch)?;
-    for (run, open) in &batch.runs {
+    for (run, open) in std::mem::take(&mut batch.runs) {
         if open.before.attempt.as_ref() != Some(&open.attempt_row()) || !open.effects.is_empty() {
-            tx.signal(Signal::Run(*run));
+            tx.signal(Signal::Run(run));
+        }
+        if let Some(memory) = tx.memory() {
+            memory.keep(open);
         }
     }
     Ok(())
@@ -53,16 +56,18 @@ fn name_new_jobs(open: &mut Open) -> Result<(), StoreError> {
 }
 
 /// As GitHub shows it: the jobs of a called workflow stand behind the job that calls it.
-fn name_of(open: &Open, number: LegNo) -> String {
+fn name_of(open: &mut Open, number: LegNo) -> String {
     let node = open.hood.legs[&number].node;
     let context = open.hood.context(node, Some(number));
     let caller = context.scope.caller.and_then(|caller| open.jobs.get(&caller));
-    let name = open.facts.evaluator.placement(&context).map(|placement| placement.name);
-    let name = name.unwrap_or_else(|_| context.job.id.clone());
-    match caller {
+    let placement = open.facts.evaluator.placement(&context);
+    let name = placement.as_ref().map_or(&context.job.id, |placement| &placement.name);
+    let name = match caller {
         Some(caller) => format!("{} / {name}", caller.name),
-        None => name,
-    }
+        None => name.clone(),
+    };
+    open.placements.extend(placement.ok().map(|placement| (number, placement)));
+    name
 }
 
 /// When the attempt began to run, and when it ended; who has each job.
@@ -85,17 +90,23 @@ struct Writes {
 }
 
 impl Writes {
-    fn add(&mut self, before: Option<&Vec<Value>>, row: Vec<Value>) {
-        match before {
-            None => self.new.push(row),
-            Some(before) if *before != row => self.changed.push(row),
-            Some(_) => {}
+    /// Whether the row is as it was says `is_same`.
+    fn add<B>(
+        &mut self,
+        before: Option<B>,
+        is_same: impl FnOnce(B) -> bool,
+        row: impl FnOnce() -> Vec<Value>,
+    ) {
+        match before.map(is_same) {
+            None => self.new.push(row()),
+            Some(false) => self.changed.push(row()),
+            Some(true) => {}
         }
     }
 
     fn write(self, tx: &mut Tx<'_>, table: &'static Table) -> Result<(), StoreError> {
-        tx.write_all(table.insert(), self.new)?;
-        tx.write_all(table.update(), self.changed)?;
+        tx.write_remembered(table.insert(), self.new)?;
+        tx.write_remembered(table.update(), self.changed)?;
         Ok(())
     }
 }
@@ -104,7 +115,7 @@ fn write_rows(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
     let mut attempts = Writes::default();
     let (mut scopes, mut nodes, mut jobs) =
         (Writes::default(), Writes::default(), Writes::default());
-    let mut runs = Vec::new();
+    let (mut runs, mut moved) = (Vec::new(), Vec::new());
     for open in batch.runs.values() {
         let (run, before) = (&open.hood.run, &open.before);
         let row = open.attempt_row();
@@ -116,25 +127,38 @@ fn write_rows(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
         if shown {
             runs.push(run_row(open));
         }
-        attempts.add(before.attempt.as_ref(), row);
+        let is_same = before.attempt.as_ref().map(|before| *before == row);
+        attempts.add(is_same, |is_same| is_same, || row);
         for scope in open.hood.scopes.values() {
-            let row = rows::scope_row(run, scope);
-            scopes.add(before.scopes.get(&scope.number), row);
+            let is_same = |before| rows::is_same_scope(before, scope);
+            let before = before.scopes.get(&scope.number);
+            scopes.add(before, is_same, || rows::scope_row(run, scope));
         }
         for node in open.hood.nodes.values() {
-            let row = rows::node_row(run, node);
-            nodes.add(before.nodes.get(&node.number), row);
+            let is_same = |before| rows::is_same_node(before, node);
+            let before = before.nodes.get(&node.number);
+            nodes.add(before, is_same, || rows::node_row(run, node));
         }
         for leg in open.hood.legs.values() {
-            let row = rows::job_row(run, leg, &open.jobs[&leg.number]);
-            let before = before.jobs.get(&leg.number).map(|past| &past.row);
-            jobs.add(before, row);
+            let job = &open.jobs[&leg.number];
+            let is_same = |before| rows::is_same_job(before, leg, job);
+            let before = before.jobs.get(&leg.number);
+            if !tx.is_postgres()
+                && before.is_some_and(|before| rows::has_only_moved(before, leg, job))
+            {
+                if !before.is_some_and(is_same) {
+                    moved.push(rows::moved_row(leg, job));
+                }
+                continue;
+            }
+            jobs.add(before, is_same, || rows::job_row(run, leg, job));
         }
     }
     attempts.write(tx, &ATTEMPTS)?;
     write_runs(tx, runs)?;
     scopes.write(tx, &SCOPES)?;
     nodes.write(tx, &NODES)?;
+    tx.write_remembered(rows::MOVE.into(), moved)?;
     jobs.write(tx, &JOBS)
 }
 
@@ -166,7 +190,7 @@ fn write_runs(tx: &mut Tx<'_>, runs: Vec<Vec<Value>>) -> Result<(), StoreError> 
              AS u (id, attempt, status, conclusion, started_at, ended_at)
          WHERE t.id = u.id",
     );
-    tx.write_all(sql, runs)?;
+    tx.write_remembered(sql, runs)?;
     Ok(())
 }
 

@@ -140,25 +140,54 @@ fn serve(mut connection: Connection, mut receiver: mpsc::Receiver<Box<dyn Work>>
     }
 }
 
-/// Runs a batch and commits it. If the commit fails, each part is tried alone: one must not sink the
-/// others.
+/// How the parts of a batch are kept from each other.
+#[derive(Debug, Clone, Copy)]
+enum Parts {
+    /// Not at all: one that fails after it wrote something spoils the batch. A part that is refused is
+    /// refused before it writes, so this is rare.
+    Open,
+    /// By savepoints, for which SQLite copies each page before it changes.
+    Guarded,
+}
+
+/// How the transaction of a batch ended.
+#[derive(Debug, Clone, Copy)]
+enum Ended {
+    Committed,
+    /// A part failed and left something behind: all of it was undone.
+    Spoilt,
+}
+
+/// Runs a batch and commits it. One part must not sink the others: if one spoils the batch it is run
+/// again with a guard around each, and if the commit fails each part is tried alone.
 fn serve_batch(connection: &mut Connection, mut batch: Vec<Box<dyn Work>>, hub: &Hub) {
     // A file that somebody else keeps locked is locked for each of them.
-    if let Err(error) = connection.execute("BEGIN IMMEDIATE", &[]) {
+    if let Err(error) = connection.begin() {
         return answer(batch, &Err(error), hub);
     }
-    match commit(connection, &mut batch) {
+    let mut ended = commit(connection, &mut batch, Parts::Open);
+    // Alone, what failed has heard why, and is undone with its transaction.
+    if matches!(ended, Ok(Ended::Spoilt)) && batch.len() > 1 {
+        ended = begin_and_commit(connection, &mut batch);
+    }
+    match ended {
         Err(_) if batch.len() > 1 => {
             for work in batch {
                 let mut alone = vec![work];
-                let committed = connection
-                    .execute("BEGIN IMMEDIATE", &[])
-                    .and_then(|_| commit(connection, &mut alone));
+                let committed = begin_and_commit(connection, &mut alone).map(|_| ());
                 answer(alone, &committed, hub);
             }
         }
-        committed => answer(batch, &committed, hub),
+        ended => answer(batch, &ended.map(|_| ()), hub),
     }
+}
+
+fn begin_and_commit(
+    connection: &mut Connection,
+    batch: &mut [Box<dyn Work>],
+) -> Result<Ended, StoreError> {
+    connection.begin()?;
+    commit(connection, batch, Parts::Guarded)
 }
 
 fn answer(batch: Vec<Box<dyn Work>>, committed: &Result<(), StoreError>, hub: &Hub) {
@@ -175,22 +204,45 @@ fn answer(batch: Vec<Box<dyn Work>>, committed: &Result<(), StoreError>, hub: &H
 }
 
 /// Runs what is in the batch in the transaction that was begun, and ends that.
-fn commit(connection: &mut Connection, batch: &mut [Box<dyn Work>]) -> Result<(), StoreError> {
-    let done = batch
-        .iter_mut()
-        .try_for_each(|work| run_one(connection, work.as_mut()))
-        .and_then(|()| connection.execute("COMMIT", &[]).map(|_| ()));
-    if done.is_err() && !connection.is_idle() {
-        // What cannot even be rolled back is rolled back by the next start.
-        let _ = connection.execute("ROLLBACK", &[]);
+fn commit(
+    connection: &mut Connection,
+    batch: &mut [Box<dyn Work>],
+    parts: Parts,
+) -> Result<Ended, StoreError> {
+    let ended = run_all(connection, batch, parts);
+    if !matches!(ended, Ok(Ended::Committed)) {
+        connection.undo();
     }
-    done
+    ended
+}
+
+fn run_all(
+    connection: &mut Connection,
+    batch: &mut [Box<dyn Work>],
+    parts: Parts,
+) -> Result<Ended, StoreError> {
+    for work in batch {
+        match parts {
+            Parts::Guarded => run_guarded(connection, work.as_mut())?,
+            Parts::Open => {
+                connection.mark();
+                let done = work.run(connection, crate::store::now());
+                // Some errors of SQLite end the transaction by themselves.
+                if done.is_err() && (connection.wrote() || connection.is_idle()) {
+                    return Ok(Ended::Spoilt);
+                }
+            }
+        }
+    }
+    connection.execute("COMMIT", &[])?;
+    Ok(Ended::Committed)
 }
 
 /// One part of a batch. What it did wrong is undone and is its own affair.
-fn run_one(connection: &mut Connection, work: &mut dyn Work) -> Result<(), StoreError> {
+fn run_guarded(connection: &mut Connection, work: &mut dyn Work) -> Result<(), StoreError> {
     connection.execute("SAVEPOINT part", &[])?;
     if work.run(connection, crate::store::now()).is_err() {
+        connection.forget();
         connection.execute("ROLLBACK TO part", &[])?;
     }
     connection.execute("RELEASE part", &[]).map(|_| ())

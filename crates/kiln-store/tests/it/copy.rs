@@ -73,6 +73,11 @@ async fn both_databases_have_the_same_tables() {
         let events = side.iter_mut().find(|table| table.name == "events").unwrap();
         assert_eq!(std::mem::take(&mut events.key), key);
     }
+    for (side, key) in [(&mut tables, &["id"][..]), (&mut others, &["run_id", "attempt", "number"])]
+    {
+        let jobs = side.iter_mut().find(|table| table.name == "jobs").unwrap();
+        assert_eq!(std::mem::take(&mut jobs.key), key);
+    }
     assert_eq!(tables, others);
     assert!(tables.len() > 40, "{}", tables.len());
 }

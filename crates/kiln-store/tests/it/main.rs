@@ -55,6 +55,7 @@ mod isolation;
 mod leadership;
 mod lifecycle;
 mod machines;
+mod memory;
 mod organizations;
 mod outbox;
 mod pace;

@@ -18,7 +18,7 @@ const CHILDREN: [&str; 8] = [
      VALUES ($1, 1, 0, 1, 1, 'lost', 0)",
     "INSERT INTO events (run_id, org_id, repo_id, attempt, kind, at) VALUES ($1, 1, 1, 1, 'run_created', 500)",
     "INSERT INTO jobs (run_id, attempt, number, id, node, leg_index, origin_attempt, name, state, claim, \
-     retries, losses, cancelling, tolerated) VALUES ($1, 1, 0, 1, 0, 0, 1, 'a', 'b', 0, 0, 0, 0, 0)",
+     retries, losses, cancelling, tolerated) VALUES ($1, 1, 0, CAST($1 AS BIGINT) * 1048576, 0, 0, 1, 'a', 'b', 0, 0, 0, 0, 0)",
     "INSERT INTO run_nodes (run_id, attempt, number, scope, job, origin_attempt, state, needs_remaining, \
      above_failed, above_cancelled, above_skipped, leg_count, open_legs, succeeded, failed, cancelled, \
      timed_out, skipped, fail_fast, tripped) VALUES ($1, 1, 0, 0, 0, 1, 'done', 0, 0, 0, 0, 1, 0, 1, 0, \

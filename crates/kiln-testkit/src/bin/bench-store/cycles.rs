@@ -13,6 +13,7 @@ use kiln_store::{Store, Traffic, Tx};
 use kiln_testkit::runs::{Site, add_repository, plan};
 use tokio::task::JoinSet;
 
+use crate::cpu::Spent;
 use crate::{Bench, percentile, row};
 
 const RUNNERS: u32 = 256;
@@ -52,17 +53,20 @@ pub(crate) async fn measure(bench: Bench, what: &str, jobs: u32) -> Result<(), S
         whole,
     };
     let chores = tokio::spawn(chores(bench.store.clone()));
-    let start = Instant::now();
+    let (start, before) = (Instant::now(), Spent::until_now());
     let mut runners = JoinSet::new();
     for runner in 1..=RUNNERS {
         runners.spawn(work(floor.clone(), runner.into()));
     }
     let mut took: Vec<Duration> = runners.join_all().await.into_iter().flatten().collect();
     let seconds = start.elapsed().as_secs_f64();
+    let spent = Spent::until_now().since(before);
     chores.abort();
     row(&format!("{}_{what}", bench.name), f64::from(jobs / 10 * 10) / seconds, "jobs/s");
     row(&format!("{}_{what}_p50", bench.name), percentile(&mut took, 0.5), "ms");
     row(&format!("{}_{what}_p99", bench.name), percentile(&mut took, 0.99), "ms");
+    row(&format!("{}_{what}_cpu", bench.name), spent.all / f64::from(jobs / 10 * 10), "us");
+    row(&format!("{}_{what}_writer", bench.name), spent.writer / f64::from(jobs / 10 * 10), "us");
     Ok(())
 }
 

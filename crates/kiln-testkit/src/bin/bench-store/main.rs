@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, reason = "the rows are what it is for")]
 #![expect(clippy::disallowed_methods, reason = "it measures the time that passes")]
 
+mod cpu;
 mod cycles;
 mod depth;
 mod raw;

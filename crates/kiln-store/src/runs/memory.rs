@@ -1,0 +1,91 @@
+//! Runs as their rows are, remembered by the one writer of an embedded database.
+//!
+//! Most of what happens to a run happens soon after something else did. Nobody but the writer changes
+//! rows of an embedded database, so what it wrote last is what it would read. The connection forgets
+//! everything when a transaction is undone, when another process has written to the file, and when a
+//! statement changes these rows that does not go through here.
+
+use std::collections::HashMap;
+
+use kiln_core::id::RunId;
+use kiln_core::run::{Leg, LegNo, RunState};
+
+use super::open::{Open, PastJob};
+use super::rows::{self, Job};
+
+/// How many rows are remembered. When there are more, the half of the runs goes that was used first.
+const MOST: usize = 32_768;
+/// How many rows a run may have to be remembered: all that are at hand are looked at with each event.
+const MOST_OF_RUN: usize = 64;
+
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    runs: HashMap<RunId, Remembered>,
+    rows: usize,
+    /// Counts how often something was remembered.
+    clock: u64,
+}
+
+#[derive(Debug)]
+struct Remembered {
+    at: u64,
+    rows: usize,
+    open: Box<Open>,
+}
+
+impl Memory {
+    pub(crate) fn forget(&mut self) {
+        if !self.runs.is_empty() {
+            *self = Self { clock: self.clock, ..Self::default() };
+        }
+    }
+
+    /// The current attempt of a run, which is then in the hands of the caller alone.
+    pub(super) fn take(&mut self, run: RunId) -> Option<Box<Open>> {
+        let remembered = self.runs.remove(&run)?;
+        self.rows -= remembered.rows;
+        Some(remembered.open)
+    }
+
+    /// Remembers a run whose rows were just written. What has ended is hardly asked for again.
+    pub(super) fn keep(&mut self, mut open: Box<Open>) {
+        let rows = open.hood.legs.len() + open.hood.nodes.len() + open.hood.scopes.len();
+        if rows > MOST_OF_RUN || matches!(open.hood.run.state, RunState::Done(_)) {
+            return;
+        }
+        open.settle();
+        self.clock += 1;
+        self.rows += rows;
+        self.runs.insert(open.id(), Remembered { at: self.clock, rows, open });
+        if self.rows > MOST {
+            self.forget_half();
+        }
+    }
+
+    fn forget_half(&mut self) {
+        let mut ages: Vec<u64> = self.runs.values().map(|run| run.at).collect();
+        let half = ages.len() / 2;
+        let (_, middle, _) = ages.select_nth_unstable(half);
+        let middle = *middle;
+        self.runs.retain(|_, run| run.at > middle);
+        self.rows = self.runs.values().map(|run| run.rows).sum();
+    }
+
+    /// A leg of the given attempt, if it is remembered.
+    pub(super) fn job(&self, run: RunId, attempt: u32, leg: LegNo) -> Option<(&Leg, &Job)> {
+        let open = &self.runs.get(&run)?.open;
+        let is_current = open.hood.run.attempt == attempt;
+        open.hood.legs.get(&leg).zip(open.jobs.get(&leg)).filter(|_| is_current)
+    }
+
+    /// A leg was claimed and written.
+    pub(super) fn claimed(&mut self, run: RunId, attempt: u32, leg: Leg, job: Job) {
+        let Some(Remembered { open, .. }) = self.runs.get_mut(&run) else { return };
+        if open.hood.run.attempt == attempt && open.hood.legs.contains_key(&leg.number) {
+            let job = Job { runner: rows::last_runner(&leg, &job), ..job };
+            open.before.jobs.insert(leg.number, PastJob::of(&leg, &job));
+            open.jobs.insert(leg.number, job);
+            open.hood.legs.insert(leg.number, leg);
+        }
+    }
+}
