@@ -102,7 +102,7 @@ async fn assign(
     let mut shared: BTreeMap<RunId, (Open, Arc<Neighbourhood>)> = BTreeMap::new();
     for (run, open) in batch.runs {
         let hood = Arc::new(open.hood.clone());
-        shared.insert(run, (open, hood));
+        shared.insert(run, (*open, hood));
     }
     let assignment = |one: &Claimed| {
         let (open, hood) = shared.get(&one.run)?;
@@ -133,7 +133,7 @@ pub(super) async fn look_at(
         let (id, number, attempt) = rows::attempt_facts(&row)?;
         let facts = known.facts(tx, id, number, &attempt).await?;
         let run = rows::attempt_of(&row, facts.plan.plan.clone())?;
-        batch.runs.insert(id, Open::new(run, attempt, facts));
+        batch.runs.insert(id, Box::new(Open::new(run, attempt, facts)));
     }
     Ok(batch)
 }

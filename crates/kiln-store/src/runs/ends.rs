@@ -16,7 +16,7 @@ pub(super) fn note(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
         let legs = open.hood.legs.keys().filter(|number| let_go(open, **number));
         legs.filter_map(|number| end_of(open, *number, now)).collect::<Vec<_>>()
     };
-    let rows: Vec<Vec<Value>> = batch.runs.values().flat_map(ends).collect();
+    let rows: Vec<Vec<Value>> = batch.runs.values().map(|open| &**open).flat_map(ends).collect();
     let sql = Sql::of(
         "INSERT INTO runner_ends (runner_id, org_id, repo_id, failed, took, at)
          VALUES ($1, $2, $3, $4, $5, $6)",

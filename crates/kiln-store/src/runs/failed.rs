@@ -56,7 +56,7 @@ async fn create(tx: &mut Tx<'_>, known: &Known, new: &NewFailedRun) -> Result<Cr
 
 async fn keep(tx: &mut Tx<'_>, open: Open) -> Result<(), StoreError> {
     let mut batch = Batch::default();
-    batch.runs.insert(open.id(), open);
+    batch.runs.insert(open.id(), Box::new(open));
     save::save(tx, &mut batch).await
 }
 

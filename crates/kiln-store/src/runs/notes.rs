@@ -9,7 +9,7 @@ use crate::{StoreError, Tx};
 
 /// Writes why runs of the batch ended before any of their jobs was there. That is rare.
 pub(super) fn write(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
-    let rows: Vec<Vec<Value>> = batch.runs.values().filter_map(note).collect();
+    let rows: Vec<Vec<Value>> = batch.runs.values().map(|open| &**open).filter_map(note).collect();
     let sql = Sql::of(
         "UPDATE runs SET note = $2 WHERE id = $1",
         "UPDATE runs AS t SET note = u.note FROM unnest($1::bigint[], $2::text[]) AS u (id, note)

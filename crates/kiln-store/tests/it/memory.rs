@@ -52,7 +52,14 @@ async fn what_was_undone_is_not_remembered(store: Store) {
     let undone = async move |tx: &mut Tx<'_>| -> Result<(), StoreError> {
         let runner = kiln_core::id::RunnerId(7);
         let (queues, nonce) = (queues.clone(), "n".to_owned());
-        let asking = kiln_store::claims::Asking { runner, queues, org: None, want: 1, nonce };
+        let asking = kiln_store::claims::Asking {
+            runner,
+            queues: queues.into_iter().map(Into::into).collect(),
+            org: None,
+            want: 1,
+            nonce,
+            warm: Vec::new(),
+        };
         let given =
             kiln_store::claims::claim(tx, kiln_core::queue::Policy::Fair, &[asking]).await?;
         assert_eq!(given.jobs[0].len(), 1);

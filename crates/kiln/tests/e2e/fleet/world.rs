@@ -3,7 +3,6 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver};
@@ -44,7 +43,6 @@ pub(super) struct Program {
 pub(super) struct Server {
     pub(super) program: Program,
     pub(super) address: String,
-    pub(super) data: PathBuf,
     token: String,
 }
 
@@ -83,7 +81,7 @@ impl World {
         let ready = program.json_with("url");
         let address = ready["url"].as_str().expect("an address is a text").to_owned();
         let token = client_token(&data).unwrap_or_default();
-        Server { program, address, data, token }
+        Server { program, address, token }
     }
 
     /// A runner with these labels.
@@ -351,14 +349,6 @@ impl Program {
             assert!(Instant::now() < end, "it does not end");
             std::thread::sleep(Duration::from_millis(10));
         }
-    }
-
-    pub(super) fn freeze(&self) {
-        kill_process(self.pid(), Signal::STOP).expect("it is ours");
-    }
-
-    pub(super) fn thaw(&self) {
-        kill_process(self.pid(), Signal::CONT).expect("it is ours");
     }
 }
 
