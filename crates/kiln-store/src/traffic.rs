@@ -69,6 +69,11 @@ impl Traffic {
         Self { news, claims, beats, reports, policy }
     }
 
+    /// How it chooses.
+    pub fn policy(&self) -> Policy {
+        self.policy
+    }
+
     /// Tells a run or a job what happened.
     pub async fn happened(&self, happened: Happened) -> Result<Answer, StoreError> {
         let way = usize::try_from(happened.run().0.unsigned_abs()).unwrap_or(0) % WAYS;

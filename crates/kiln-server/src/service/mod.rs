@@ -12,6 +12,7 @@ pub mod keys;
 pub mod log;
 pub mod names;
 pub mod pause;
+pub mod queue;
 pub mod register;
 pub mod report;
 pub mod repos;

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 
 use kiln_core::access::Right;
 use kiln_core::id::{JobId, RunId};
+use kiln_core::queue::Policy;
 use kiln_core::time::Timestamp;
 use kiln_proto::api;
-use kiln_store::runs::{self, RunFilter, RunSummary};
+use kiln_store::runs::{self, Picture, RunFilter, RunSummary};
 use kiln_store::{Duty, Page, Scope, StoreError, Tx};
 
 use super::jobs::{self, Seen};
 use super::names::{Names, RepoName, WorkflowName};
+use super::queue;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::error::{Answer, Failure};
@@ -96,27 +98,47 @@ pub async fn attempt(
 ) -> Answer<Attempt> {
     let named = find(app, caller, Right::Read, run).await?;
     let (runs, scope) = (app.runs.clone(), Scope::Org(named.run.org));
+    let policy = app.traffic.policy();
     let work = async move |tx: &mut Tx<'_>| {
         let picture = runs.picture_in(tx, scope, run, attempt).await?;
-        let steps = runs::steps(tx, scope, run, Some(picture.view.attempt)).await?;
-        let jobs = jobs::seen(tx, &picture, steps).await?;
+        let jobs = seen(tx, scope, policy, &picture).await?;
         Ok((picture.view, jobs))
     };
     let (view, jobs) = app.store.read(work).await?;
     Ok(Attempt { named, view, jobs })
 }
 
+/// The jobs of an attempt. Why they wait for a runner, the queue knows best.
+async fn seen(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    policy: Policy,
+    picture: &Picture,
+) -> Result<Vec<Seen>, StoreError> {
+    let (run, attempt) = (picture.view.id, picture.view.attempt);
+    let steps = runs::steps(tx, scope, run, Some(attempt)).await?;
+    let mut jobs = jobs::seen(tx, picture, steps).await?;
+    if jobs.iter().any(|job| job.status == "queued") {
+        let mut reasons = queue::reasons(tx, policy, run).await?;
+        for job in &mut jobs {
+            let reason = job.id.and_then(|id| reasons.remove(&id));
+            job.reason = reason.unwrap_or_else(|| std::mem::take(&mut job.reason));
+        }
+    }
+    Ok(jobs)
+}
+
 /// One job, wherever in its run's attempts it is, with the run.
 pub async fn job(app: &App, caller: &Caller, right: Right, id: JobId) -> Answer<(Named, Seen)> {
     let named = find(app, caller, right, id.run()).await.map_err(no_job)?;
     let (runs, scope, last) = (app.runs.clone(), Scope::Org(named.run.org), named.run.attempt);
+    let policy = app.traffic.policy();
     let work = async move |tx: &mut Tx<'_>| {
         // The newest attempt first: that is what people look at.
         for attempt in (1..=last).rev() {
             let picture = runs.picture_in(tx, scope, id.run(), Some(attempt)).await?;
             if picture.view.jobs.iter().any(|job| job.id == id) {
-                let steps = runs::steps(tx, scope, id.run(), Some(attempt)).await?;
-                let seen = jobs::seen(tx, &picture, steps).await?;
+                let seen = seen(tx, scope, policy, &picture).await?;
                 return Ok(seen.into_iter().find(|job| job.id == Some(id)));
             }
         }

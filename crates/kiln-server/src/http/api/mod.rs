@@ -7,6 +7,7 @@ mod keys;
 mod page;
 mod params;
 mod pause;
+mod queue;
 mod repos;
 mod runners;
 mod runs;
@@ -30,6 +31,7 @@ pub fn routes() -> OpenApiRouter<Shared> {
         .merge(jobs::routes())
         .merge(events::routes())
         .merge(pause::routes())
+        .merge(queue::routes())
         .merge(runners::routes())
         .merge(keys::routes())
         .merge(tokens::routes())

@@ -66,3 +66,17 @@ pub(super) struct OfAttempt {
     #[param(minimum = 1)]
     pub(super) attempt: Option<u32>,
 }
+
+/// Which waiting jobs.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub(super) struct OfQueue {
+    /// `owner/name`.
+    pub(super) repo: Option<String>,
+    /// The number or slug of a run.
+    pub(super) run: Option<String>,
+    /// How many, 500 at most.
+    #[param(minimum = 1, maximum = 500)]
+    pub(super) limit: Option<usize>,
+}

@@ -1,0 +1,41 @@
+//! `GET /api/queue`: what waits for runners, why, and for how long yet.
+
+use axum::Json as Reply;
+use axum::extract::State;
+use kiln_proto::api;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::params::OfQueue;
+use super::runs::run_id;
+use crate::app::Shared;
+use crate::auth::Caller;
+use crate::http::error::Answer;
+use crate::http::extract::Query;
+use crate::http::openapi::Problems;
+use crate::service::queue;
+
+/// How many entries an answer has unless it is said.
+const USUAL: usize = 50;
+const MOST: usize = 500;
+
+pub(super) fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new().routes(routes!(waiting))
+}
+
+/// Jobs that wait for a runner, with position, reason and estimate; the first in line first. It is a look
+/// at the front of the queue, without a next page.
+#[utoipa::path(
+    get, path = "/api/queue", tag = "queues", params(OfQueue),
+    responses((status = 200, body = api::Page<api::Waiting>), Problems)
+)]
+async fn waiting(
+    State(app): State<Shared>,
+    caller: Caller,
+    Query(filter): Query<OfQueue>,
+) -> Answer<Reply<api::Page<api::Waiting>>> {
+    let run = filter.run.as_deref().map(run_id).transpose()?;
+    let limit = filter.limit.unwrap_or(USUAL).clamp(1, MOST);
+    let items = queue::waiting(&app, &caller, filter.repo, run, limit).await?;
+    Ok(Reply(api::Page { items, next: None }))
+}

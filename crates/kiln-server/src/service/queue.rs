@@ -1,0 +1,85 @@
+//! The queue as people see it: what waits, why, and for how long yet.
+
+use std::collections::HashMap;
+
+use kiln_core::access::Right;
+use kiln_core::id::{JobId, RunId};
+use kiln_core::queue::Policy;
+use kiln_proto::api;
+use kiln_store::claims::{self, WaitingJob, Waits};
+use kiln_store::directory::settings;
+use kiln_store::{StoreError, Tx};
+
+use super::runs::FIND;
+use super::{repos, runs};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::http::error::Answer;
+
+/// The waiting jobs that the caller may see, those that are likely to come first in front.
+pub async fn waiting(
+    app: &App,
+    caller: &Caller,
+    repo: Option<String>,
+    run: Option<RunId>,
+    limit: usize,
+) -> Answer<Vec<api::Waiting>> {
+    let repo = match repo {
+        Some(name) => Some(repos::find(app, caller, Right::Read, &name).await?.0.id),
+        None => None,
+    };
+    if let Some(run) = run {
+        runs::find(app, caller, Right::Read, run).await?;
+    }
+    let (scopes, policy) = (caller.scopes(Right::Read), app.traffic.policy());
+    let work = async move |tx: &mut Tx<'_>| {
+        let server_paused = server_paused(tx).await?;
+        let waits = Waits { repo, run, server_paused, ..Waits::default() };
+        let mut jobs = Vec::new();
+        for scope in &scopes {
+            jobs.extend(claims::waiting(tx, *scope, policy, &waits, limit).await?);
+        }
+        Ok(jobs)
+    };
+    let mut jobs = app.store.read(work).await?;
+    jobs.sort_by_key(|job| (job.position, job.queued, job.job));
+    jobs.truncate(limit);
+    Ok(jobs.into_iter().map(shown).collect())
+}
+
+/// Why each waiting job of a run waits. Whoever asks may see the run.
+pub async fn reasons(
+    tx: &mut Tx<'_>,
+    policy: Policy,
+    run: RunId,
+) -> Result<HashMap<JobId, String>, StoreError> {
+    let server_paused = server_paused(tx).await?;
+    let waits = Waits { run: Some(run), server_paused, ..Waits::default() };
+    let jobs = claims::waiting(tx, FIND, policy, &waits, usize::MAX).await?;
+    Ok(jobs.into_iter().map(|job| (job.job, job.reason)).collect())
+}
+
+/// Who paused the server and why, as it is said of queues and repositories.
+async fn server_paused(tx: &mut Tx<'_>) -> Result<Option<String>, StoreError> {
+    let pause = settings::server_pause(tx).await?;
+    Ok(pause.map(|pause| format!("{}: {}", pause.by, pause.reason)))
+}
+
+fn shown(job: WaitingJob) -> api::Waiting {
+    api::Waiting {
+        job_id: job.job.0,
+        slug: job.job.slug(),
+        run_id: job.run.0,
+        repo: job.repo_name,
+        name: job.name,
+        queue_id: job.queue.0,
+        queued_at: job.queued.rfc3339(),
+        class: job.class.word().to_owned(),
+        priority: job.priority,
+        requirements: job.requirements,
+        position: job.position,
+        reason: job.reason,
+        estimate: job.estimate.map(|left| left.as_secs()),
+        runners: job.runners,
+    }
+}
