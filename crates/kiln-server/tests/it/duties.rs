@@ -111,15 +111,14 @@ async fn what_fails_is_shown_and_tried_again(database: &Options) {
     let data = tempfile::tempdir().unwrap();
     let whole = Whole::start(data.path(), database, |_| {}).await;
     whole.until("lanes", |duty| duty.passes > 0).await;
-    let rename = async |from: &'static str, to: &'static str| {
-        let sql = format!("ALTER TABLE {from} RENAME TO {to}");
-        let work = async move |tx: &mut Tx<'_>| tx.script(&sql).await;
+    let rename = async |sql: &'static str| {
+        let work = async move |tx: &mut Tx<'_>| tx.execute(sql, &[]).await;
         whole.app.store.write(work).await.unwrap();
     };
-    rename("lanes", "lanes_away").await;
+    rename("ALTER TABLE lanes RENAME TO lanes_away").await;
     let failed = whole.until("lanes", |duty| duty.last_error.is_some()).await;
     assert!(failed.last_error.unwrap().contains("lanes"));
-    rename("lanes_away", "lanes").await;
+    rename("ALTER TABLE lanes_away RENAME TO lanes").await;
     let mended = whole.until("lanes", |duty| duty.last_error.is_none()).await;
     assert!(mended.failures > 0, "{mended:?}");
     whole.stop().await;
