@@ -27,6 +27,7 @@ pub struct Traffic {
     claims: Gather<Asking, Offered>,
     beats: Gather<Beat, Pulse>,
     reports: Gather<Report, ReportAnswer>,
+    policy: Policy,
 }
 
 /// What a runner gets.
@@ -65,7 +66,7 @@ impl Traffic {
             let work = async move |tx: &mut Tx<'_>| claims::heartbeat(tx, &beats).await;
             Box::pin(async move { store.write(work).await })
         });
-        Self { news, claims, beats, reports }
+        Self { news, claims, beats, reports, policy }
     }
 
     /// Tells a run or a job what happened.

@@ -5,6 +5,7 @@ mod client;
 mod db;
 mod fleet;
 mod repo;
+mod runner;
 mod server;
 
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ pub(crate) use fleet::{
     PauseArgs, PauseScope, QueueArgs, ResumeArgs, RunnerArgs, RunnersArgs, RunnersCommand,
 };
 pub(crate) use repo::{RepoArgs, RepoCommand};
+pub(crate) use runner::{AgentArgs, AgentCommand, AgentOptions, DataArg, LogFormat, RunnerBackend};
 pub(crate) use server::{ConfigArgs, ConfigCommand, DoctorArgs, ServeArgs, SettingArgs, UpArgs};
 
 /// Check, explain, draw and run GitHub Actions workflows on this machine
@@ -65,6 +67,7 @@ pub(crate) enum Command {
     Config(ConfigArgs),
     Doctor(DoctorArgs),
     Db(DbArgs),
+    Runner(AgentArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
     /// Ends the processes of a run whose kiln is gone

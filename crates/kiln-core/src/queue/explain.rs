@@ -184,7 +184,7 @@ mod tests {
         let repo_paused = Some("bob: a move");
         let server_paused = Some("cy: upgrade");
         let all =
-            Standing { limit_reached, queue_paused, repo_paused, server_paused, ..standing(&[]) };
+            Standing { server_paused, repo_paused, queue_paused, limit_reached, ..standing(&[]) };
         check(all.clone(), "the server is paused (cy: upgrade)");
         let all = Standing { server_paused: None, ..all };
         check(all.clone(), "the repository is paused (bob: a move)");

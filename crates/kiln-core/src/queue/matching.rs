@@ -193,7 +193,8 @@ mod tests {
             let requirements = Requirements::new(demand).unwrap();
             assert_eq!(why_nobody(&requirements, runners).as_deref(), expect);
         };
-        let (big, both) = (runner(), &[&runner(), &small][..]);
+        let big = runner();
+        let both = &[&big, &small][..];
         check(demand(&["linux"]), &[], Some("no runner is there"));
         check(demand(&["linux"]), both, None);
         check(demand(&["gpu"]), both, None);

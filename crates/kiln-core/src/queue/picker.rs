@@ -157,8 +157,8 @@ pub struct Picker<T> {
     book: Book<T>,
     /// Those that are not served yet, in the order in which they will be.
     groups: VecDeque<Group>,
-    /// Which askers have worked for which repositories.
-    warm: HashSet<(RepoId, usize)>,
+    /// Which askers have worked for a repository.
+    warm: HashMap<RepoId, HashSet<usize>>,
     /// How many jobs those wanted for whom there was none.
     unserved: usize,
     /// From when on there may be a job for those who got too few.
@@ -170,10 +170,12 @@ impl<T> Picker<T> {
         let askers = mem::take(&mut batch.askers);
         let book = Book::new(batch);
         let groups = group::grouped(&askers, &book).into();
-        let warm = |(number, asker): (usize, Asker)| {
-            asker.warm.into_iter().map(move |repo| (repo, number))
-        };
-        let warm = askers.into_iter().enumerate().flat_map(warm).collect();
+        let mut warm: HashMap<RepoId, HashSet<usize>> = HashMap::new();
+        for (number, asker) in askers.iter().enumerate() {
+            for repo in &asker.warm {
+                warm.entry(*repo).or_default().insert(number);
+            }
+        }
         Self { book, groups, warm, unserved: 0, again: HashMap::new() }
     }
 
@@ -181,10 +183,8 @@ impl<T> Picker<T> {
     #[expect(clippy::should_implement_trait, reason = "no iterator: it is given heads in between")]
     pub fn next(&mut self) -> Next<T> {
         while let Some(group) = self.groups.front_mut() {
-            let best = match group.wanted() {
-                0 => None,
-                _ => group.lanes(&self.book).best(&self.book),
-            };
+            let best =
+                if group.is_served() { None } else { group.lanes(&self.book).best(&self.book) };
             let Some(lane) = best else {
                 self.dismiss();
                 continue;
@@ -193,7 +193,7 @@ impl<T> Picker<T> {
                 return Next::Fetch(self.likely());
             };
             let lane = self.book.lane(lane);
-            let asker = group.turn(|asker| self.warm.contains(&(lane.repo, asker)));
+            let asker = group.turn(self.warm.get(&lane.repo));
             return Next::Pick(Pick { asker, lane: lane.id, head, estimate });
         }
         Next::Done

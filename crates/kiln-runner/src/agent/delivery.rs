@@ -280,8 +280,8 @@ mod tests {
     fn events_are_read_in_pieces_and_again_from_where_the_server_wants_them() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("events");
-        let lines: String = (1..=2500).map(|number| format!("{number}\n")).collect();
-        std::fs::write(&path, lines).unwrap();
+        let lines: Vec<String> = (1..=2500).map(|number| number.to_string()).collect();
+        std::fs::write(&path, lines.join("\n") + "\n").unwrap();
         let mut reader = EventReader::default();
         let mut check = |heard: u64, end: u64, first: &str, expect: u64| {
             let (body, last) = reader.read(&path, heard, end).unwrap();

@@ -58,9 +58,15 @@ pub(super) struct Mood {
 }
 
 impl Mood {
-    /// Whether the server must hear of this runner besides its claims.
-    pub(super) fn must_be_heard(&self) -> bool {
-        !self.jobs.is_empty() || self.trouble.is_some()
+    /// Whether the server must hear of this runner besides its claims. It has to know when a runner
+    /// that takes no jobs does so again.
+    pub(super) fn must_be_heard(&self, told_leaving: bool) -> bool {
+        !self.jobs.is_empty() || self.trouble.is_some() || told_leaving != self.is_leaving()
+    }
+
+    /// Whether the server should give it nothing more.
+    pub(super) fn is_leaving(&self) -> bool {
+        self.draining || self.trouble.is_some()
     }
 }
 
@@ -193,9 +199,13 @@ impl Dispatcher {
         self.jobs.get(&job) == Some(&Phase::Delivering)
     }
 
-    /// Whether somebody has to decide what becomes of jobs that still run.
-    pub(super) fn is_draining_with_jobs(&self) -> bool {
-        self.stop == Stop::Drain && !self.is_idle()
+    pub(super) fn stopping(&self) -> Stop {
+        self.stop
+    }
+
+    /// How many jobs are still to be told.
+    pub(super) fn untold(&self) -> usize {
+        self.jobs.len()
     }
 
     pub(super) fn given_back(&self) -> u64 {
@@ -215,7 +225,7 @@ mod tests {
     #[test]
     fn it_asks_for_work_while_a_slot_is_free_and_nothing_is_wrong() {
         let mut dispatcher = Dispatcher::new(2, false);
-        assert!(dispatcher.mood().wants_work && !dispatcher.mood().must_be_heard());
+        assert!(dispatcher.mood().wants_work && !dispatcher.mood().must_be_heard(false));
         assert_eq!(dispatcher.claimed(A), Order::Run { job: A, slot: 0 });
         assert_eq!(dispatcher.claimed(B), Order::Run { job: B, slot: 1 });
         assert!(!dispatcher.mood().wants_work);
@@ -224,7 +234,7 @@ mod tests {
         assert!(dispatcher.mood().wants_work, "what is only to be told needs no slot");
         assert_eq!(dispatcher.mood().jobs, [A, B]);
         dispatcher.trouble(Some("the disk is full".to_owned()));
-        assert!(!dispatcher.mood().wants_work && dispatcher.mood().must_be_heard());
+        assert!(!dispatcher.mood().wants_work && dispatcher.mood().must_be_heard(true));
         dispatcher.trouble(None);
         dispatcher.ended(A, false);
         assert_eq!(dispatcher.claimed(C), Order::Run { job: C, slot: 0 });
@@ -280,7 +290,7 @@ mod tests {
     fn what_an_earlier_process_left_keeps_its_lease_but_needs_no_slot() {
         let mut dispatcher = Dispatcher::new(1, false);
         dispatcher.recovered(A);
-        assert!(dispatcher.mood().wants_work && dispatcher.mood().must_be_heard());
+        assert!(dispatcher.mood().wants_work && dispatcher.mood().must_be_heard(false));
         assert_eq!(dispatcher.claimed(A), Order::GiveBack(A), "it is at hand already");
     }
 }

@@ -33,6 +33,9 @@ use super::spool::{Spool, State};
 /// How long a job may take for which nobody sets a limit: GitHub's six hours.
 const LONGEST: Duration = Duration::from_hours(6);
 
+/// The bytes that all outputs of a job may have, as on GitHub.
+const MOST_OUTPUTS: usize = 1 << 20;
+
 /// How steps run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum BackendKind {
@@ -162,6 +165,13 @@ impl Work {
             Report { conclusion: Conclusion::Failure, outputs: Vec::new(), deployment: None }
         });
         let mut complete = completed(report, meter);
+        let size: usize = complete.outputs.iter().map(|(name, it)| name.len() + it.len()).sum();
+        if size > MOST_OUTPUTS {
+            let most = MOST_OUTPUTS >> 20;
+            reporter.error(&format!("the outputs of the job are larger than {most} MiB"));
+            complete.outputs.clear();
+            Conclusion::Failure.github().clone_into(&mut complete.conclusion);
+        }
         if complete.conclusion == "failure" {
             let fetch = unfetched
                 .load(Ordering::SeqCst)
@@ -170,7 +180,7 @@ impl Work {
         }
         if let Some(error) = reporter.failure() {
             // Nobody should trust half a log.
-            complete.conclusion = Conclusion::Failure.github().to_owned();
+            Conclusion::Failure.github().clone_into(&mut complete.conclusion);
             complete.transient = Some(format!("the log could not be written: {error}"));
         }
         complete

@@ -1,6 +1,7 @@
 //! The loop of the agent: hears what happens, lets the dispatcher decide, and does it.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,11 +10,12 @@ use kiln_proto::job::{Job, JobRef};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::process::{Control, Tree};
+use crate::process::{Control, Tree, end_orphans};
 
 use super::delivery::{Delivered, Delivery};
 use super::dispatcher::{Dispatcher, Mood, Order, Stop};
 use super::execute::Work;
+use super::limit::{FAREWELL, Limit};
 use super::reporter::Progress;
 use super::spool::{self, Spool};
 use super::talk::Talk;
@@ -21,8 +23,6 @@ use super::{Agent, AgentError, Ended, Message, room};
 
 /// How often the machine is looked at.
 const LOOK: Duration = Duration::from_secs(5);
-/// How long the last words to the server, and the last files of jobs, may take at the end.
-const FAREWELL: Duration = Duration::from_secs(10);
 
 /// A job at hand.
 struct AtHand {
@@ -105,8 +105,9 @@ impl<'a> Lead<'a> {
             messages: self.sender.clone(),
         };
         self.look();
-        self.talks.spawn(talk.clone().claims(self.agent.shop.mirrors.clone()));
-        self.talks.spawn(talk.heartbeats(self.agent.gauge.clone()));
+        let (mirrors, gauge) = (self.agent.shop.mirrors.clone(), self.agent.gauge.clone());
+        self.talks.spawn(talk.clone().claims(mirrors, gauge.clone()));
+        self.talks.spawn(talk.heartbeats(gauge));
     }
 
     /// Delivers what an earlier process of this runner left, after its processes and files.
@@ -156,16 +157,14 @@ impl<'a> Lead<'a> {
 
     async fn until_over(&mut self, stop: &mut watch::Receiver<Stop>) -> Result<(), AgentError> {
         let mut look = tokio::time::interval(LOOK);
-        let (mut grace, mut listens) = (None, true);
+        let mut listens = true;
+        let mut limit = Limit::default();
         loop {
             self.tell();
             if self.dispatcher.is_over() {
                 return Ok(());
             }
-            if self.dispatcher.is_draining_with_jobs() && grace.is_none() {
-                let limit = self.agent.settings.grace;
-                grace = limit.map(|limit| Box::pin(tokio::time::sleep(limit)));
-            }
+            limit.set(&self.dispatcher, self.agent.settings.grace);
             tokio::select! {
                 message = self.receiver.recv() => {
                     if let Some(message) = message {
@@ -179,9 +178,12 @@ impl<'a> Lead<'a> {
                     let orders = self.dispatcher.stop(wanted);
                     self.obey_all(orders);
                 }
-                () = async { grace.as_mut().expect("it is only awaited then").await },
-                    if grace.as_ref().is_some_and(|grace| !grace.is_elapsed()) =>
-                {
+                () = limit.over() => {
+                    if self.dispatcher.stopping() > Stop::Drain {
+                        let jobs = self.dispatcher.untold();
+                        tracing::warn!(jobs, "not all is delivered; the next start goes on with it");
+                        return Ok(());
+                    }
                     tracing::warn!("the time to finish is over, cancelling what still runs");
                     let orders = self.dispatcher.stop(Stop::HandBack);
                     self.obey_all(orders);
@@ -228,7 +230,7 @@ impl<'a> Lead<'a> {
             }
             Message::Started(job) => self.dispatcher.started(job),
             Message::Finished(job) => self.finished(job),
-            Message::NotBegun(job, reason) => self.not_begun(job, reason),
+            Message::NotBegun(job, reason) => self.not_begun(job, &reason),
             Message::Delivered(job, delivered) => self.delivered(job, delivered),
             Message::GivenBack(job) => self.dispatcher.ended(job, true),
             Message::Fatal(error) => return Err(error),
@@ -269,7 +271,9 @@ impl<'a> Lead<'a> {
         self.threads.spawn_blocking(move || {
             let started = || drop(messages.send(Message::Started(reference)));
             let finished = || drop(messages.send(Message::Finished(reference)));
-            if let Err(reason) = work.run(started, finished) {
+            let ran = catch_unwind(AssertUnwindSafe(|| work.run(started, finished)));
+            let fault = |_| Err("Kiln itself failed before the job began".to_owned());
+            if let Err(reason) = ran.unwrap_or_else(fault) {
                 let _ = messages.send(Message::NotBegun(reference, reason));
             }
         });
@@ -279,16 +283,16 @@ impl<'a> Lead<'a> {
     fn finished(&mut self, job: JobRef) {
         self.dispatcher.finished(job);
         if self.agent.settings.alone && self.dispatcher.is_idle() {
-            // What dropped its mark is a job's all the same: there is nobody else.
-            let shop = Arc::clone(&self.agent.shop);
-            self.threads.spawn_blocking(move || drop(shop.tree.sweep_leftovers()));
+            // What dropped its mark is a job's all the same: there is nobody else. No job begins
+            // meanwhile, and with nobody there it costs nothing.
+            end_orphans();
         }
         if self.at_hand.get(&job).is_some_and(|at_hand| at_hand.is_abandoned) {
             self.ended(job);
         }
     }
 
-    fn not_begun(&mut self, job: JobRef, reason: String) {
+    fn not_begun(&mut self, job: JobRef, reason: &str) {
         self.dispatcher.finished(job);
         let Some(at_hand) = self.at_hand.remove(&job) else { return };
         at_hand.delivery.abort();
@@ -296,7 +300,7 @@ impl<'a> Lead<'a> {
         if at_hand.is_abandoned {
             return self.dispatcher.ended(job, false);
         }
-        self.give_back(job, at_hand.token, &reason);
+        self.give_back(job, at_hand.token, reason);
     }
 
     fn give_back(&mut self, job: JobRef, token: String, reason: &str) {

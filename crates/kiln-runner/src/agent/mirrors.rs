@@ -102,14 +102,14 @@ impl Mirrors {
         let words = ["-c", "gc.auto=0", "-c", "maintenance.auto=false", "fetch", "-q", "--no-tags"];
         let refs = ["--prune", &wanted.url, &own, "+refs/heads/*:refs/heads/*"];
         let words = [&words[..], &refs, &["+refs/tags/*:refs/tags/*"]].concat();
-        let env = self.environment(&wanted.token, git::environment());
+        let env = self.environment(&wanted.token, &git::environment());
         let env: Vec<(&str, &OsStr)> =
             env.iter().map(|(name, value)| (name.as_str(), value.as_os_str())).collect();
         mirror.bytes(&words, &env).map(|_| ())
     }
 
     /// The token goes to git by its environment: everybody can read a command line.
-    fn environment(&self, token: &str, own: Vec<(OsString, OsString)>) -> Vec<(String, OsString)> {
+    fn environment(&self, token: &str, own: &[(OsString, OsString)]) -> Vec<(String, OsString)> {
         let known = own.iter().find(|(name, _)| name == "GIT_CONFIG_COUNT");
         let known = known.and_then(|(_, count)| count.to_str()?.parse::<u32>().ok()).unwrap_or(0);
         let password = BASE64.encode(format!("x-access-token:{token}"));
@@ -146,7 +146,7 @@ mod tests {
     fn the_token_is_added_to_what_git_is_told_already() {
         let mirrors = Mirrors { directory: "/m".into(), ca: Some("/ca.pem".into()) };
         let own = vec![("GIT_CONFIG_COUNT".into(), "2".into())];
-        let env = mirrors.environment("t", own);
+        let env = mirrors.environment("t", &own);
         let get = |name: &str| {
             let found = env.iter().find(|(known, _)| known == name);
             found.and_then(|(_, value)| value.to_str())

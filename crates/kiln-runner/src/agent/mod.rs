@@ -15,6 +15,7 @@ mod health;
 mod http;
 mod identity;
 mod lead;
+mod limit;
 mod metered;
 mod mirrors;
 mod options;

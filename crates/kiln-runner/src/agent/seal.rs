@@ -173,5 +173,8 @@ mod tests {
         assert_eq!(runner.open(JOB, &sealed).unwrap().hidden, ["other"]);
     }
 
-    const FIRST: &str = "FIXME";
+    const FIRST: &str = concat!(
+        "EyxEK+AQ+9V+cmAzKKp25x/MwVA6riGTJ9FNnJmT9HK04eJzx9GNH8NfzK4U0Lne7YpDhSsuqVlQWCXcEnq9",
+        "9cVGROAPOncWbuCOM6wOMGUeMRotB+stWiQnrYoq8p/AVHKlZg=="
+    );
 }

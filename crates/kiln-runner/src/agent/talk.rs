@@ -29,7 +29,7 @@ pub(super) struct Talk {
 
 impl Talk {
     /// Asks for jobs whenever one is wanted, until nobody listens any more.
-    pub(super) async fn claims(mut self, mirrors: Mirrors) {
+    pub(super) async fn claims(mut self, mirrors: Mirrors, gauge: Gauge) {
         let mut backoff = Backoff::default();
         loop {
             if self.mood.wait_for(|mood| mood.wants_work).await.is_err() {
@@ -39,21 +39,21 @@ impl Talk {
             // the way is given again.
             let Ok(nonce) = random::hex::<16>() else { return };
             let question = Claim { nonce, wait: LONGEST_POLL, warm: mirrors.warm() };
-            if !self.ask(&question, &mut backoff).await {
+            if !self.ask(&question, &gauge, &mut backoff).await {
                 return;
             }
         }
     }
 
     /// Asks until there is an answer, or no more wish for one. Returns whether to go on.
-    async fn ask(&mut self, question: &Claim, backoff: &mut Backoff) -> bool {
+    async fn ask(&mut self, question: &Claim, gauge: &Gauge, backoff: &mut Backoff) -> bool {
         loop {
             let mut mood = self.mood.clone();
             let answer = tokio::select! {
                 biased;
                 answer = self.session.claim(question) => answer,
                 () = until(&mut mood, |mood| !mood.wants_work) => {
-                    return self.ask_for_the_last_time(question).await;
+                    return self.ask_for_the_last_time(question, gauge).await;
                 }
             };
             match answer {
@@ -79,7 +79,12 @@ impl Talk {
     }
 
     /// The question was broken off. If the answer was on its way, it holds a job that is now ours.
-    async fn ask_for_the_last_time(&mut self, question: &Claim) -> bool {
+    async fn ask_for_the_last_time(&mut self, question: &Claim, gauge: &Gauge) -> bool {
+        let mood = self.mood.borrow().clone();
+        // The server must know first that there is no wish for another.
+        if self.session.heartbeat(&heartbeat(&mood, gauge, 0)).await.is_err() {
+            return true;
+        }
         let question = Claim { wait: 0, ..question.clone() };
         match self.session.claim(&question).await {
             Ok(Some(job)) => self.hand_over(job).await,
@@ -97,22 +102,21 @@ impl Talk {
     pub(super) async fn heartbeats(mut self, gauge: Gauge) {
         let mut backoff = Backoff::default();
         let mut hasty = Backoff::default();
+        // What the server was told last.
+        let mut leaving = false;
         loop {
-            if self.mood.wait_for(Mood::must_be_heard).await.is_err() {
+            if self.mood.wait_for(|mood| mood.must_be_heard(leaving)).await.is_err() {
                 return;
             }
             // The claim has just told the server all that this heartbeat could.
             tokio::time::sleep(SETTLE).await;
             let told = self.mood.borrow_and_update().clone();
-            if !told.must_be_heard() {
+            if !told.must_be_heard(leaving) {
                 continue;
             }
-            let heartbeat = Heartbeat {
-                jobs: told.jobs.clone(),
-                health: gauge.look(),
-                draining: told.draining,
-                wait: HEARTBEAT,
-            };
+            // With nothing to be told about, nothing is waited for.
+            let wait = if told.must_be_heard(told.is_leaving()) { HEARTBEAT } else { 0 };
+            let heartbeat = heartbeat(&told, &gauge, wait);
             let begun = clock::instant();
             let mut mood = self.mood.clone();
             let answer = tokio::select! {
@@ -124,8 +128,9 @@ impl Talk {
             match answer {
                 Ok(answer) => {
                     backoff.reset();
+                    leaving = told.is_leaving();
                     let is_quick = clock::instant() - begun < Duration::from_secs(1);
-                    if is_quick && answer.commands.is_empty() {
+                    if is_quick && wait > 0 && answer.commands.is_empty() {
                         // A server that does not wait must not be asked all the time.
                         tokio::time::sleep(hasty.pause(None)).await;
                     } else {
@@ -148,6 +153,11 @@ impl Talk {
     }
 }
 
+fn heartbeat(mood: &Mood, gauge: &Gauge, wait: u32) -> Heartbeat {
+    let (jobs, draining) = (mood.jobs.clone(), mood.draining);
+    Heartbeat { jobs, draining, health: gauge.look(), wait }
+}
+
 /// Waits for a mood, or until there will be no other.
 async fn until(mood: &mut watch::Receiver<Mood>, is_so: impl FnMut(&Mood) -> bool) {
     let _ = mood.wait_for(is_so).await;
@@ -157,7 +167,7 @@ async fn until(mood: &mut watch::Receiver<Mood>, is_so: impl FnMut(&Mood) -> boo
 fn says_more(told: &Mood, now: &Mood) -> bool {
     let is_new = now.jobs.iter().any(|job| !told.jobs.contains(job));
     is_new
-        || now.jobs.is_empty()
+        || (now.jobs.is_empty() && !told.jobs.is_empty())
         || now.draining != told.draining
         || now.trouble.is_some() != told.trouble.is_some()
 }
@@ -182,6 +192,7 @@ mod tests {
         check(&[1, 2], &[2], false);
         check(&[1, 2], &[2, 3], true);
         check(&[1], &[], true);
+        check(&[], &[], false);
         let draining = Mood { draining: true, ..mood(&[1]) };
         assert!(says_more(&mood(&[1]), &draining));
     }

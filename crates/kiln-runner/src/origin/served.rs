@@ -43,7 +43,10 @@ struct Made {
 impl std::fmt::Debug for Served {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut shown = f.debug_struct("Served");
-        shown.field("source", &self.source).field("directory", &self.directory).finish()
+        shown
+            .field("source", &self.source)
+            .field("directory", &self.directory)
+            .finish_non_exhaustive()
     }
 }
 

@@ -35,6 +35,6 @@ pub use lines::{Ending, MAX_LINE, Sink, Stream};
 pub use orphans::{become_subreaper, reap_orphans};
 pub use run::{End, Limits, Outcome, Patience, run, run_between};
 pub use stop::Ladder;
-pub use sweep::Swept;
+pub use sweep::{Swept, end_orphans};
 pub use sys::{Usage, refuse_terminal};
 pub use tree::{Tree, VARIABLE};

@@ -29,6 +29,15 @@ pub struct Swept {
     pub survivors: Vec<i32>,
 }
 
+/// Ends every process that this one adopted, whatever it did to its mark. Only for a process that looks
+/// after nothing at the moment: what somebody still needs would end, too.
+pub fn end_orphans() {
+    reap_orphans();
+    if may_have_adopted() {
+        end_adopted(BOUND_OF_ADOPTED);
+    }
+}
+
 /// How long adopted processes have to be gone after SIGKILL.
 const BOUND_OF_ADOPTED: Duration = Duration::from_secs(5);
 

@@ -76,7 +76,8 @@ fn dummy(steps: &str, control: &Control) -> (Report, Vec<String>) {
         inherited: std::env::vars_os().collect(),
         resolver: Resolver { mirror: None, store: place("actions") },
         origin: Origin::new(served, "me/it", "", "", &[]).unwrap(),
-        nodes: Nodes::configured(|_| None),
+        name: "kiln".to_owned(),
+        nodes: Arc::new(Nodes::configured(|_| None)),
         silence: None,
         timeout: Duration::from_mins(1),
     };

@@ -8,6 +8,7 @@
     reason = "what cannot fail here is the machine's set-up, and a panic is the report"
 )]
 
+mod agent;
 mod dummy;
 mod fuzz;
 mod origin;

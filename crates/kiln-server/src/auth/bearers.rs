@@ -50,7 +50,7 @@ impl Bearers {
             Err(StoreError::Refused(Refusal::NotFound(_))) => return Ok(None),
             Err(error) => return Err(error),
         };
-        self.note_use(store, &known, now);
+        note_use(store, &known, now);
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if entries.len() >= CAPACITY {
             entries.clear();
@@ -72,20 +72,20 @@ impl Bearers {
         let fresh = now >= *at && now.since(*at) < FRESH;
         (fresh && !expired).then(|| Arc::clone(known))
     }
+}
 
-    /// Written beside the request, which does not wait for it.
-    fn note_use(&self, store: &Store, known: &Known, now: Timestamp) {
-        let token = &known.bearer.token;
-        let lately = token.last_used_at.is_some_and(|at| now.since(at) < tokens::DEBOUNCE);
-        if !lately {
-            let (store, token) = (store.clone(), token.id);
-            tokio::spawn(async move {
-                let work = async move |tx: &mut Tx<'_>| tokens::used(tx, SCOPE, token).await;
-                if let Err(error) = store.write(work).await {
-                    tracing::debug!(%error, "the use of a token was not noted");
-                }
-            });
-        }
+/// Written beside the request, which does not wait for it.
+fn note_use(store: &Store, known: &Known, now: Timestamp) {
+    let token = &known.bearer.token;
+    let lately = token.last_used_at.is_some_and(|at| now.since(at) < tokens::DEBOUNCE);
+    if !lately {
+        let (store, token) = (store.clone(), token.id);
+        tokio::spawn(async move {
+            let work = async move |tx: &mut Tx<'_>| tokens::used(tx, SCOPE, token).await;
+            if let Err(error) = store.write(work).await {
+                tracing::debug!(%error, "the use of a token was not noted");
+            }
+        });
     }
 }
 

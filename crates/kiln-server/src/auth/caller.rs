@@ -1,9 +1,8 @@
 //! Who makes a request.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::extract::{ConnectInfo, FromRequestParts};
+use axum::extract::FromRequestParts;
 use axum::http::header::{AUTHORIZATION, HeaderMap};
 use axum::http::request::Parts;
 use base64::Engine as _;
@@ -15,6 +14,7 @@ use kiln_store::{Actor, ActorKind, Duty, Scope};
 use super::bearers::Known;
 use crate::app::Shared;
 use crate::http::error::Failure;
+use crate::peer::Peer;
 use crate::token::{self, Kind};
 
 /// Somebody who said who they are. There is none for a request that did not.
@@ -96,8 +96,7 @@ impl FromRequestParts<Shared> for Caller {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, Failure> {
-        let connected = parts.extensions.get::<ConnectInfo<SocketAddr>>();
-        let address = connected.map(|info| info.0.ip().to_string());
+        let address = parts.extensions.get::<Peer>().map(|peer| peer.address.to_string());
         if !app.config.authentication {
             return Ok(Self { who: Who::Local(Grants::everything()), address });
         }

@@ -4,23 +4,25 @@
 //! them away when they change. Which queues a runner can serve is computed once, and again when a new
 //! queue appears. So a poll that finds nothing reads little and writes nothing.
 
+mod listen;
+mod member;
 mod rates;
 mod waiting;
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kiln_core::id::{JobId, OrgId, QueueId, RepoId, RunnerId};
-use kiln_core::queue::{Capabilities, Offer, Requirements, Serving, serves};
+use kiln_core::queue::{Requirements, Serving};
 use kiln_core::run::Conclusion;
 use kiln_proto::runner::Command;
-use kiln_store::directory::runners::{self, Mark, Runner};
-use kiln_store::directory::{pools, repositories};
-use kiln_store::{Duty, Gather, Refusal, Scope, Signal, Store, StoreError, Tx, claims};
+use kiln_store::directory::{repositories, runners};
+use kiln_store::{Duty, Gather, Refusal, Scope, Store, StoreError, Tx, claims};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+pub use member::Member;
 pub use rates::{Rates, Use};
 pub use waiting::Seat;
 
@@ -37,41 +39,6 @@ const COUNT_FOR: Duration = Duration::from_secs(2);
 const ENDS: usize = 10_000;
 /// How many repositories with work are looked up to find a runner that has their files.
 const MOST_WANTED: u32 = 64;
-
-/// A runner as this server knows it.
-#[derive(Debug)]
-pub struct Member {
-    pub runner: Runner,
-    pub has: Capabilities,
-    /// In order, so that those who may take the same are of one kind.
-    queues: Mutex<Arc<[Serving]>>,
-}
-
-impl Member {
-    /// What it may take.
-    pub fn queues(&self) -> Arc<[Serving]> {
-        Arc::clone(&locked(&self.queues))
-    }
-
-    /// Nothing new is given to it.
-    pub fn is_leaving(&self) -> bool {
-        self.runner.draining || self.runner.leaving
-    }
-
-    fn is_as(&self, mark: &Mark) -> bool {
-        let Runner { epoch, draining, leaving, .. } = self.runner;
-        (epoch, draining, leaving) == (mark.epoch, mark.draining, mark.leaving)
-    }
-
-    fn learn(&self, queue: QueueId, needs: &Requirements) {
-        let Some(delay) = serves(needs, &self.has) else { return };
-        let mut queues = locked(&self.queues);
-        if let Err(at) = queues.binary_search_by_key(&queue, |one| one.queue) {
-            let (before, after) = queues.split_at(at);
-            *queues = [before, &[Serving { queue, delay }], after].concat().into();
-        }
-    }
-}
 
 /// The runners of this server. Clones are the same.
 #[derive(Debug, Clone)]
@@ -123,7 +90,7 @@ impl Fleet {
             waiting: Waiting::default(),
             signs,
         });
-        tokio::spawn(listen(Arc::downgrade(&inner), bus.clone()));
+        tokio::spawn(listen::listen(Arc::downgrade(&inner), bus.clone()));
         Self(inner)
     }
 
@@ -141,7 +108,7 @@ impl Fleet {
         if let Some(member) = known {
             return Ok(member);
         }
-        let (runner, has) = self.0.store.read(async move |tx| read(tx, id).await).await?;
+        let (runner, has) = self.0.store.read(async move |tx| member::read(tx, id).await).await?;
         if !locked(&self.0.state).has_queues {
             self.0.refresh_queues().await?;
         }
@@ -302,132 +269,6 @@ impl Fleet {
     }
 }
 
-impl Inner {
-    fn forget(&self, id: RunnerId) {
-        let mut state = locked(&self.state);
-        state.taken_away += 1;
-        state.members.remove(&id);
-        if let Some(nudge) = state.nudges.get(&id) {
-            nudge.send_modify(|count| *count += 1);
-            if nudge.receiver_count() == 0 {
-                state.nudges.remove(&id);
-            }
-        }
-    }
-
-    /// Reads all queues, and lets the runners know of new ones.
-    async fn refresh_queues(&self) -> Result<(), StoreError> {
-        let found = self.store.read(async |tx| claims::queues(tx).await).await?;
-        let mut state = locked(&self.state);
-        let state = &mut *state;
-        let new = found.iter().filter(|(queue, _)| !state.queues.contains_key(queue));
-        let new: Vec<&(QueueId, Requirements)> = new.collect();
-        for member in state.members.values() {
-            for (queue, needs) in &new {
-                member.learn(*queue, needs);
-            }
-        }
-        let any_new = !new.is_empty();
-        state.queues = found.into_iter().collect();
-        state.has_queues = true;
-        if any_new {
-            // What they may take has changed: they sit down elsewhere.
-            self.waiting.wake_all();
-        }
-        Ok(())
-    }
-
-    /// Whether all that is known of runners is still so: for when signals got lost.
-    async fn compare(&self) -> Result<(), StoreError> {
-        let ids: Vec<RunnerId> = {
-            let mut state = locked(&self.state);
-            state.nudges.retain(|_, nudge| nudge.receiver_count() > 0);
-            let State { members, told, .. } = &mut *state;
-            told.retain(|id, _| members.contains_key(id));
-            state.members.keys().copied().collect()
-        };
-        for piece in ids.chunks(PIECE) {
-            let asked = piece.to_vec();
-            let read = async move |tx: &mut Tx<'_>| runners::marks(tx, &asked).await;
-            let marks: HashMap<RunnerId, Mark> =
-                self.store.read(read).await?.into_iter().map(|mark| (mark.id, mark)).collect();
-            let changed: Vec<RunnerId> = {
-                let state = locked(&self.state);
-                let differs = |id: &&RunnerId| match (state.members.get(id), marks.get(id)) {
-                    (Some(member), Some(mark)) => !member.is_as(mark),
-                    (member, _) => member.is_some(),
-                };
-                piece.iter().filter(differs).copied().collect()
-            };
-            changed.into_iter().for_each(|id| self.forget(id));
-        }
-        Ok(())
-    }
-
-    async fn hear(&self, signal: Signal) -> Result<(), StoreError> {
-        match signal {
-            Signal::Everything => {
-                self.compare().await?;
-                self.refresh_queues().await?;
-                let waiting: HashSet<RunnerId> =
-                    locked(&self.state).nudges.keys().copied().collect();
-                for id in waiting {
-                    self.nudge(id);
-                }
-                self.waiting.work(None, &[]);
-            }
-            Signal::Work(queue) => {
-                if !locked(&self.state).queues.contains_key(&queue) {
-                    self.refresh_queues().await?;
-                }
-                let wanted =
-                    if self.waiting.cares(queue) { self.wanted(queue).await? } else { Vec::new() };
-                self.waiting.work(Some(queue), &wanted);
-            }
-            Signal::Runner(id) => self.forget(id),
-            Signal::Run(_) | Signal::Outbox | Signal::Timer => {}
-        }
-        Ok(())
-    }
-
-    /// There may be word for a runner: signals may have got lost.
-    fn nudge(&self, id: RunnerId) {
-        if let Some(nudge) = locked(&self.state).nudges.get(&id) {
-            nudge.send_modify(|count| *count += 1);
-        }
-    }
-
-    async fn wanted(&self, queue: QueueId) -> Result<Vec<String>, StoreError> {
-        let read =
-            async move |tx: &mut Tx<'_>| claims::waiting_repositories(tx, queue, MOST_WANTED).await;
-        self.store.read(read).await
-    }
-}
-
-/// Follows the bus until the fleet is gone.
-async fn listen(fleet: Weak<Inner>, bus: Bus) {
-    let mut listener = bus.listen();
-    drop(bus);
-    loop {
-        let signal = listener.next().await;
-        let Some(fleet) = fleet.upgrade() else { return };
-        if let Err(error) = fleet.hear(signal).await {
-            // The next look at everything makes good for it; until then it is better to wake one more.
-            tracing::warn!(%error, "a signal of the database could not be followed");
-            fleet.waiting.work(None, &[]);
-        }
-    }
-}
-
-async fn read(tx: &mut Tx<'_>, id: RunnerId) -> Result<(Runner, Capabilities), StoreError> {
-    let runner = runners::get(tx, DUTY, id).await?;
-    let pool = pools::get(tx, DUTY, runner.pool).await?;
-    // What a runner says of itself was checked when it came.
-    let has = Capabilities::parse(&runner.about.capabilities).unwrap_or_default();
-    let offer = Offer { pool: Some(pool.name), ..has.offer().clone() };
-    Ok((runner, Capabilities::new(offer).unwrap_or_default()))
-}
-
 /// The ids of those that there are.
 async fn find_all(
     tx: &mut Tx<'_>,
@@ -461,8 +302,9 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use kiln_core::id::PoolId;
+    use kiln_core::queue::Capabilities;
     use kiln_core::time::Timestamp;
-    use kiln_store::directory::runners::{About, RunnerState};
+    use kiln_store::directory::runners::{About, Runner, RunnerState};
 
     use super::*;
 

@@ -55,7 +55,7 @@ struct Room {
 struct Rooms {
     /// Grows with every bed and every piece of news, so that no number comes twice.
     count: u64,
-    rooms: HashMap<Kind, Room>,
+    by_kind: HashMap<Kind, Room>,
     /// When jobs that wait for preferred runners may be had by others.
     alarms: HashMap<Kind, Timestamp>,
 }
@@ -90,21 +90,21 @@ impl Rooms {
     }
 
     fn room(&mut self, kind: &Kind) -> &mut Room {
-        if !self.rooms.contains_key(kind) {
-            if self.rooms.len() >= EMPTY_ROOMS {
-                self.rooms.retain(|_, room| !room.sleepers.is_empty());
+        if !self.by_kind.contains_key(kind) {
+            if self.by_kind.len() >= EMPTY_ROOMS {
+                self.by_kind.retain(|_, room| !room.sleepers.is_empty());
             }
             // A room that was closed meanwhile opens with news.
             let news = self.next();
-            self.rooms.insert(kind.clone(), Room { news, sleepers: BTreeMap::new() });
+            self.by_kind.insert(kind.clone(), Room { news, sleepers: BTreeMap::new() });
         }
-        self.rooms.get_mut(kind).expect("it was made just now")
+        self.by_kind.get_mut(kind).expect("it was made just now")
     }
 
     /// Wakes up to this many of a kind: first those that have the files at hand.
     fn wake(&mut self, kind: &Kind, mut count: u32, row: u32, wanted: &[String]) {
         let news = self.next();
-        let Some(room) = self.rooms.get_mut(kind) else { return };
+        let Some(room) = self.by_kind.get_mut(kind) else { return };
         while count > 0 {
             let is_warm = |sleeper: &Sleeper| sleeper.warm.iter().any(|name| wanted.contains(name));
             let warm = || room.sleepers.iter().find(|(_, sleeper)| is_warm(sleeper));
@@ -135,7 +135,7 @@ impl Waiting {
     pub(super) fn work(&self, queue: Option<QueueId>, wanted: &[String]) {
         let mut rooms = locked(&self.0);
         let concerns = |kind: &&Kind| queue.is_none_or(|queue| kind.takes(queue));
-        let mut kinds: Vec<Kind> = rooms.rooms.keys().filter(concerns).cloned().collect();
+        let mut kinds: Vec<Kind> = rooms.by_kind.keys().filter(concerns).cloned().collect();
         // The most constrained ask first.
         kinds.sort_by_key(|kind| (kind.queues.len(), kind.org.is_none()));
         for kind in kinds {
@@ -146,7 +146,7 @@ impl Waiting {
     /// Whether it matters which repositories have work in a queue.
     pub(super) fn cares(&self, queue: QueueId) -> bool {
         let rooms = locked(&self.0);
-        let concerned = rooms.rooms.iter().filter(|(kind, _)| kind.takes(queue));
+        let concerned = rooms.by_kind.iter().filter(|(kind, _)| kind.takes(queue));
         concerned.into_iter().any(|(_, room)| {
             room.sleepers.len() > 1 && room.sleepers.values().any(|one| !one.warm.is_empty())
         })
@@ -155,7 +155,7 @@ impl Waiting {
     /// All who sleep look anew: what they may take has changed.
     pub(super) fn wake_all(&self) {
         let mut rooms = locked(&self.0);
-        for (_, room) in std::mem::take(&mut rooms.rooms) {
+        for (_, room) in std::mem::take(&mut rooms.by_kind) {
             for sleeper in room.sleepers.into_values() {
                 let _ = sleeper.wake.send(0);
             }
@@ -164,7 +164,7 @@ impl Waiting {
 
     #[cfg(test)]
     fn sleeping(&self) -> usize {
-        locked(&self.0).rooms.values().map(|room| room.sleepers.len()).sum()
+        locked(&self.0).by_kind.values().map(|room| room.sleepers.len()).sum()
     }
 }
 
@@ -260,7 +260,7 @@ impl Drop for Bedside<'_> {
             return;
         }
         let mut rooms = locked(&self.seat.waiting.0);
-        if let Some(room) = rooms.rooms.get_mut(&self.seat.kind) {
+        if let Some(room) = rooms.by_kind.get_mut(&self.seat.kind) {
             room.sleepers.remove(&self.bed);
         }
         // The word may have come at the last moment; the seat passes it on.
@@ -273,7 +273,7 @@ mod tests {
     use super::super::tests::member;
     use super::*;
 
-    const LONG: Duration = Duration::from_secs(3_600);
+    const LONG: Duration = Duration::from_hours(1);
 
     fn kind(queues: &[i64], org: Option<i64>) -> Kind {
         Kind { org: org.map(OrgId), queues: queues.iter().map(|id| QueueId(*id).into()).collect() }
@@ -390,6 +390,22 @@ mod tests {
         let seat = sit(&waiting, &[1], None, &[]);
         assert!(seat.sleep(Duration::from_millis(1)).await.is_none());
         assert_eq!(waiting.sleeping(), 0);
+    }
+
+    /// S20
+    #[tokio::test]
+    async fn who_is_not_preferred_asks_again_when_its_time_has_come() {
+        let waiting = Waiting::default();
+        let sleeping = asleep(&waiting, &[1], None, &[]).await;
+        let later = clock::now() + Duration::from_millis(100);
+        let asking = sit(&waiting, &[1], None, &[]);
+        asking.wake_at(later);
+        // The first alarm is enough for the kind.
+        asking.wake_at(later + LONG);
+        drop(asking);
+        assert!(!sleeping.is_finished());
+        assert!(sleeping.await.unwrap().is_some());
+        assert!(clock::now() >= later);
     }
 
     /// S15

@@ -204,7 +204,7 @@ async fn serve(
     }
     let sources = Arc::clone(app.workflows.sources());
     tokio::task::spawn_blocking(move || {
-        ask(&*sources, &location, protocol.as_deref(), body, &sender)
+        ask(&*sources, &location, protocol.as_deref(), body, &sender);
     });
     // What goes wrong before the first byte can still be told in the status.
     let first = match receiver.recv().await {

@@ -1,16 +1,16 @@
 //! A claimed job becomes an answer with everything that its runner needs.
 
+mod text;
+
 use bytes::Bytes;
 use kiln_core::id::{EnvironmentId, RunnerId};
-use kiln_core::plan::{
-    Data, JobKind, MapKey, Plan, Step, StepKind, StepsJob, Template, UseTarget, Workflow,
-};
+use kiln_core::plan::{self, JobKind, Workflow};
 use kiln_core::run::Conclusion;
 use kiln_core::value::{Object, Value};
 use kiln_lang::engine::{
     Expressions, LegContexts, job_display_name, leg_contexts, leg_environment, leg_secrets,
 };
-use kiln_lang::expr::coerce::{to_number, to_text};
+use kiln_lang::expr::coerce::to_text;
 use kiln_proto::job::{Contexts, Job, JobRef, Limits, Secrets, Source};
 use kiln_proto::log::Line;
 use kiln_store::claims::{Claimed, LEASE};
@@ -29,10 +29,6 @@ use crate::logs::LogId;
 use crate::seal;
 use crate::token::JobAccess;
 
-/// GitHub's limit for a job that names none.
-const USUAL_MINUTES: u32 = 360;
-/// The most that a job may name.
-const MOST_MINUTES: f64 = 100_000.0;
 /// Secrets are for runs of code that the owners of the repository let in.
 const TRUSTED: &str = "trusted";
 const DUTY: Scope = Scope::System(Duty::Claims);
@@ -186,7 +182,7 @@ impl Preparing<'_> {
         let JobKind::Steps(steps) = &job.kind else {
             return Err(Unpreparable::Ever("the job calls a workflow and has no steps".to_owned()));
         };
-        let plan = reduced(workflow, job);
+        let plan = text::reduced(workflow, job);
         let reference = JobRef { job_id: claimed.job.0, attempt: claimed.claim };
         Ok(Job {
             job_id: reference.job_id,
@@ -194,10 +190,10 @@ impl Preparing<'_> {
             attempt: reference.attempt,
             workflow: run.workflow_path.clone(),
             job_name: job_display_name(&self.expressions, &assignment.hood, assignment.leg),
-            steps: step_names(&steps.steps),
-            secrets: self.sealed(reference, own.secrets)?,
-            services: service_names(steps),
-            timeout_minutes: minutes(steps),
+            steps: text::step_names(&steps.steps),
+            secrets: self.sealed(reference, &own.secrets)?,
+            services: text::service_names(steps),
+            timeout_minutes: text::minutes(steps),
             lease: u32::try_from(LEASE.as_secs()).unwrap_or(u32::MAX),
             source: Source {
                 clone_url: format!("{}/{repo}.git", app.config.public_url),
@@ -222,7 +218,7 @@ impl Preparing<'_> {
     }
 
     /// The workflow and the job of the leg, in the plan.
-    fn place(&self) -> Result<(&Workflow, &kiln_core::plan::Job), String> {
+    fn place(&self) -> Result<(&Workflow, &plan::Job), String> {
         let hood = &self.assignment.hood;
         let found = || {
             let node = hood.nodes.get(&hood.legs.get(&self.assignment.leg)?.node)?;
@@ -236,7 +232,7 @@ impl Preparing<'_> {
     fn sealed(
         &self,
         job: JobRef,
-        own: Vec<(String, String)>,
+        own: &[(String, String)],
     ) -> Result<kiln_proto::job::Sealed, Unpreparable> {
         let mut run: Object =
             own.iter().map(|(name, value)| (name.as_str(), Value::from(value.as_str()))).collect();
@@ -309,83 +305,6 @@ impl Preparing<'_> {
 
 fn raw(object: &Object) -> Result<Box<RawValue>, serde_json::Error> {
     to_raw_value(object)
-}
-
-/// A plan of one workflow with one job; what that needs comes with the contexts.
-fn reduced(workflow: &Workflow, job: &kiln_core::plan::Job) -> Plan {
-    let job = kiln_core::plan::Job { needs: Vec::new(), ..job.clone() };
-    let workflow = Workflow {
-        path: workflow.path.clone(),
-        name: workflow.name.clone(),
-        env: workflow.env.clone(),
-        defaults: workflow.defaults.clone(),
-        permissions: workflow.permissions.clone(),
-        jobs: vec![job],
-        ..Workflow::default()
-    };
-    Plan { workflows: vec![workflow] }
-}
-
-/// As far as they are known without evaluating anything.
-fn step_names(steps: &[Step]) -> Vec<String> {
-    let mut names = Vec::with_capacity(steps.len());
-    for step in steps {
-        match (&step.name, &step.kind) {
-            (Some(Template::Literal(name)), _) => names.push(to_text(name).into_owned()),
-            (_, StepKind::Parallel(inner)) => names.extend(step_names(inner)),
-            (_, kind) => names.push(usual_name(kind).unwrap_or_else(|| step.id.clone())),
-        }
-    }
-    names
-}
-
-fn usual_name(kind: &StepKind) -> Option<String> {
-    let what = match kind {
-        StepKind::Run(run) => run.script.as_str()?.trim().lines().next()?.to_owned(),
-        StepKind::Use(used) => match &used.target {
-            UseTarget::Local(path) => format!("./{path}"),
-            UseTarget::SameRepository(path) => format!("$/{path}"),
-            UseTarget::Docker(image) => format!("docker://{image}"),
-            UseTarget::Repository { owner, repository, path, reference } if path.is_empty() => {
-                format!("{owner}/{repository}@{reference}")
-            }
-            UseTarget::Repository { owner, repository, path, reference } => {
-                format!("{owner}/{repository}/{path}@{reference}")
-            }
-        },
-        _ => return None,
-    };
-    Some(format!("Run {what}"))
-}
-
-/// The services by name; all about them is in the plan.
-fn service_names(steps: &StepsJob) -> Vec<serde_json::Value> {
-    let Some(Data::Map(entries)) = &steps.services else { return Vec::new() };
-    let name = |(key, _): &(MapKey, Data)| match key {
-        MapKey::Name(name) => Some(serde_json::json!({ "name": &**name })),
-        MapKey::Expr(_) | MapKey::Insert => None,
-    };
-    entries.iter().filter_map(name).collect()
-}
-
-fn minutes(steps: &StepsJob) -> u32 {
-    match &steps.timeout_minutes {
-        Some(Template::Literal(value)) => {
-            let minutes = to_number(value).ceil();
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "it is between 1 and the most"
-            )]
-            if minutes.is_finite() {
-                minutes.clamp(1.0, MOST_MINUTES) as u32
-            } else {
-                USUAL_MINUTES
-            }
-        }
-        // The runner evaluates it.
-        Some(Template::Expr(_)) | None => USUAL_MINUTES,
-    }
 }
 
 /// Ends a job that no runner could begin, so that it is in nobody's way: the reason is in its log and

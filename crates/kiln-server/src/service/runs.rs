@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use kiln_core::access::Right;
 use kiln_core::id::{JobId, RunId};
+use kiln_core::time::Timestamp;
 use kiln_proto::api;
 use kiln_store::runs::{self, RunFilter, RunSummary};
 use kiln_store::{Duty, Page, Scope, StoreError, Tx};
@@ -107,7 +108,7 @@ pub async fn attempt(
 
 /// One job, wherever in its run's attempts it is, with the run.
 pub async fn job(app: &App, caller: &Caller, right: Right, id: JobId) -> Answer<(Named, Seen)> {
-    let named = find(app, caller, right, id.run()).await.map_err(|failure| no_job(failure))?;
+    let named = find(app, caller, right, id.run()).await.map_err(no_job)?;
     let (runs, scope, last) = (app.runs.clone(), Scope::Org(named.run.org), named.run.attempt);
     let work = async move |tx: &mut Tx<'_>| {
         // The newest attempt first: that is what people look at.
@@ -152,8 +153,8 @@ pub fn shown(app: &App, named: &Named) -> api::Run {
         status: run.status.word().to_owned(),
         conclusion: run.conclusion.map(|conclusion| conclusion.github().to_owned()),
         created_at: run.created.rfc3339(),
-        started_at: run.started.map(|at| at.rfc3339()),
-        ended_at: run.ended.map(|at| at.rfc3339()),
+        started_at: run.started.map(Timestamp::rfc3339),
+        ended_at: run.ended.map(Timestamp::rfc3339),
         url: url(app, repo, run.id),
     }
 }
@@ -165,11 +166,11 @@ pub fn detail(app: &App, found: &Attempt) -> api::RunDetail {
     if view.attempt != run.attempt {
         let (status, conclusion) = jobs::run_status(&view.state);
         run.attempt = view.attempt;
-        run.status = status.to_owned();
+        status.clone_into(&mut run.status);
         run.conclusion = conclusion.map(|conclusion| conclusion.github().to_owned());
         run.created_at = view.created.rfc3339();
-        run.started_at = view.started.map(|at| at.rfc3339());
-        run.ended_at = view.ended.map(|at| at.rfc3339());
+        run.started_at = view.started.map(Timestamp::rfc3339);
+        run.ended_at = view.ended.map(Timestamp::rfc3339);
     }
     api::RunDetail {
         run,
@@ -181,7 +182,7 @@ pub fn detail(app: &App, found: &Attempt) -> api::RunDetail {
 }
 
 pub fn job_shown(job: &Seen) -> api::Job {
-    let time = |at: Option<kiln_core::time::Timestamp>| at.map(|at| at.rfc3339());
+    let time = |at: Option<Timestamp>| at.map(Timestamp::rfc3339);
     let step = |step: &runs::StepView| api::Step {
         number: step.number.saturating_add(1),
         name: step.name.clone(),

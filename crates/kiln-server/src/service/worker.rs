@@ -18,6 +18,8 @@ use crate::token::random;
 
 /// What builds of apps ask for; workers do nothing else.
 const APP_BUILD: &str = "app-build";
+/// Room is left for an addition.
+const LONGEST_NAME: usize = 80;
 
 /// Lets a worker in with the key, or lets it come back with its credential. Without the credential an id
 /// from before means nothing: whoever knows the key could take over the builds of others.
@@ -34,7 +36,7 @@ pub async fn register(app: &App, key: &str, asked: Register) -> Answer<Registere
             (id, None, "re-registered")
         }
         None => {
-            let name = asked.name.unwrap_or_else(|| "Unnamed Worker".to_owned());
+            let name = fitting(asked.name.as_deref().unwrap_or_default());
             let (id, credential) = enter(app, key, &name, about).await?;
             (id, Some(credential.reveal().to_owned()), "registered")
         }
@@ -46,6 +48,14 @@ pub async fn register(app: &App, key: &str, asked: Register) -> Answer<Registere
         status: status.to_owned(),
         credential,
     })
+}
+
+/// A name as runners have them, from one that a person gave to a machine.
+fn fitting(name: &str) -> String {
+    let fits = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
+    let name: String = name.chars().take(LONGEST_NAME).map(fits).collect();
+    let name = name.trim_matches('-');
+    if name.is_empty() { "unnamed-worker".to_owned() } else { name.to_owned() }
 }
 
 /// Workers do not choose their names with care: one that is taken gets an addition.

@@ -1,6 +1,6 @@
 //! Claims, heartbeats and tokens.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kiln_core::id::RunnerId;
 use kiln_core::time::Timestamp;
@@ -11,6 +11,7 @@ use kiln_store::directory::holder::Holder;
 use kiln_store::directory::{environments, runners, secrets};
 use kiln_store::{Signal, Tx};
 use kiln_testkit::database::Database;
+use tokio::time::Instant;
 
 use crate::runner::{LINUX, Runner, good, json, refused, register, registration};
 use crate::support::{Options, SYSTEM, Server, from_now, somebody};
@@ -200,7 +201,7 @@ async fn tokens_expire_rotate_and_can_be_revoked_at_once(server: Server) {
     let id = RunnerId(runner.id);
     let expired = Access { runner: id, epoch: 0, until: Timestamp(1_000) };
     let foreign = kiln_server::token::Signer::new(b"another key");
-    let valid = Access { until: from_now(Duration::from_secs(60)), ..expired };
+    let valid = Access { until: from_now(Duration::from_mins(1)), ..expired };
     for token in [server.app.signer.access(expired), foreign.access(valid), "nonsense".to_owned()] {
         runner.token = token;
         refused(runner.claiming("b", 0), 401).await;

@@ -6,8 +6,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use kiln_store::directory::members::Role;
 use reqwest::RequestBuilder;
 
+use crate::api::people::{As, person};
 use crate::runner::{LINUX, Reporter, Runner, completion, refused};
 use crate::support::Server;
 
@@ -104,4 +106,18 @@ async fn a_repository_that_cannot_be_read_is_an_answer(server: Server) {
     let job = runner.claim("a", 0).await.unwrap();
     let request = server.client.post(server.url(FETCH)).body("want");
     refused(with(request, &job.token), 503).await;
+}
+
+on_both!(people_read_what_they_may_look_at);
+
+async fn people_read_what_they_may_look_at(server: Server) {
+    let place = server.repository("acme", "app").await;
+    let rival = server.repository("rival", "app").await;
+    server.sources.commit("/in/memory/acme/app", "main", &[("a", "b")]);
+    let member = person(&server, "ada", As::member(place.org, Role::Viewer)).await;
+    let stranger = person(&server, "eve", As::member(rival.org, Role::Admin)).await;
+    let refs = || server.client.get(server.url(REFS));
+    assert_eq!(text(with(refs(), &member.token)).await.0, 200);
+    refused(with(refs(), &stranger.token), 404).await;
+    refused(refs(), 401).await;
 }

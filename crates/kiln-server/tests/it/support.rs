@@ -152,7 +152,7 @@ impl Server {
         let work =
             async move |tx: &mut Tx<'_>| pools::create(tx, SYSTEM, &somebody(), new.clone()).await;
         let pool = self.app.store.write(work).await.unwrap();
-        (pool, self.key(pool, None, Duration::from_secs(60)).await)
+        (pool, self.key(pool, None, Duration::from_mins(1)).await)
     }
 
     /// A key that lets runners into a pool.

@@ -25,7 +25,7 @@ async fn a_worker_registers_polls_and_leaves(server: Server) {
             .header("x-api-key", &key)
             .json(&body)
     };
-    let body = json!({ "name": "Mac", "capabilities": { "platforms": ["ios"], "maxConcurrentBuilds": 2 } });
+    let body = json!({ "name": "Ada's Mac (2)", "capabilities": { "platforms": ["ios"], "maxConcurrentBuilds": 2 } });
     let worker: Registered = good(register(body.clone()).send().await.unwrap()).await;
     assert_eq!(worker.status, "registered");
     // The same name again is another worker.

@@ -142,12 +142,12 @@ pub(crate) struct RunsArgs {
     #[arg(long, value_name = "BRANCH")]
     pub(crate) branch: Option<String>,
 
-    /// Only of this workflow: its file name
+    /// Only of this workflow: its file name, path or name
     #[arg(long, value_name = "WORKFLOW")]
     pub(crate) workflow: Option<String>,
 
     /// How many at most
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
 
     #[command(flatten)]

@@ -97,7 +97,7 @@ pub(crate) struct QueueArgs {
     pub(crate) queues: bool,
 
     /// How many at most
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
 
     #[command(flatten)]

@@ -159,7 +159,16 @@ impl<'c> Call<'c> {
     }
 
     /// A list, page by page, `limit` items at most.
-    pub(crate) async fn list<T: DeserializeOwned>(mut self, limit: usize) -> Result<Vec<T>> {
+    pub(crate) async fn list<T: DeserializeOwned>(self, limit: usize) -> Result<Vec<T>> {
+        self.list_of(limit, |_| true).await
+    }
+
+    /// Those of a list that fit, page by page, `limit` items at most.
+    pub(crate) async fn list_of<T: DeserializeOwned>(
+        mut self,
+        limit: usize,
+        fits: impl Fn(&T) -> bool,
+    ) -> Result<Vec<T>> {
         let base = self.url.clone();
         let (mut items, mut after) = (Vec::new(), None::<String>);
         loop {
@@ -171,7 +180,7 @@ impl<'c> Call<'c> {
             }
             let page: Page<T> = self.json().await?;
             let empty = page.items.is_empty();
-            items.extend(page.items);
+            items.extend(page.items.into_iter().filter(&fits));
             items.truncate(limit);
             // A server that leads in circles must not keep us forever.
             if page.next.is_none() || page.next == after || empty || items.len() >= limit {

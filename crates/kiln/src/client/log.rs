@@ -59,6 +59,7 @@ impl<'c> Log<'c> {
         let call = self
             .client
             .get(&["jobs", &self.job, "log"])
+            .query("format", "raw")
             .query("attempt", &self.claim.to_string())
             .query("from", &self.offset.to_string())
             .query_if("limit", limit)
@@ -94,6 +95,9 @@ impl<'c> Log<'c> {
             pause(failures).await;
             let before = self.offset;
             let round = self.once(true, sink).await?;
+            if self.offset > before {
+                failures = 0;
+            }
             let job = match &round {
                 Ok(_) => self.client.job(&self.job).await,
                 Err(_) => Err(anyhow::anyhow!("the log cannot be read")),
@@ -105,7 +109,8 @@ impl<'c> Log<'c> {
                     return Ok(job);
                 }
                 // A server that has nothing to say is not asked without a pause.
-                (Ok(_), Ok(_)) => failures = if self.offset > before { 0 } else { 2 },
+                (Ok(_), Ok(_)) if self.offset == before => failures = 2,
+                (Ok(_), Ok(_)) => {}
                 (Err(error), _) => {
                     failures = trouble(error, failures)?;
                 }

@@ -12,5 +12,6 @@ pub(crate) mod lint;
 pub(crate) mod man;
 pub(crate) mod plan;
 pub(crate) mod run;
+pub(crate) mod runner;
 pub(crate) mod server;
 pub(crate) mod up;

@@ -104,7 +104,9 @@ fn line(row: &[Cell], widths: &[usize], room: Option<usize>) -> String {
     for (index, (cell, wide)) in row.iter().zip(widths).enumerate() {
         let shown = fit(&cell.text, (*wide).min(left));
         let style = cell.style;
-        let _ = write!(text, "{style}{shown}{style:#}");
+        if !shown.is_empty() {
+            let _ = write!(text, "{style}{shown}{style:#}");
+        }
         left = left.saturating_sub(*wide + GAP);
         if index + 1 < row.len() && left > 0 {
             text.push_str(&" ".repeat(wide.saturating_sub(width(&shown)) + GAP));

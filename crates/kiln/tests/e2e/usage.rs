@@ -17,6 +17,14 @@ fn wrong_usage_is_exit_code_two_with_a_hint() {
         &["plan", "a.yml", "--ref", "main"],
         &["graph", "a.yml", "--format", "png"],
         &["completions", "tcsh"],
+        &["logs", "--failed", "--follow"],
+        &["pause"],
+        &["pause", "--list", "--reason", "x"],
+        &["cancel"],
+        &["token"],
+        &["repo"],
+        &["runs", "--limit", "0"],
+        &["runners", "key", "--expires", "soon"],
         &["db"],
         &["db", "move"],
         &["db", "backup"],
@@ -32,7 +40,30 @@ fn wrong_usage_is_exit_code_two_with_a_hint() {
 #[test]
 fn help_is_exit_code_zero_and_has_examples() {
     let place = Place::new();
-    for command in ["run", "lint", "eval", "plan", "graph", "db", "completions", "man"] {
+    for command in [
+        "run",
+        "lint",
+        "eval",
+        "plan",
+        "graph",
+        "db",
+        "completions",
+        "man",
+        "trigger",
+        "runs",
+        "watch",
+        "logs",
+        "cancel",
+        "rerun",
+        "repo",
+        "runners",
+        "queue",
+        "pause",
+        "resume",
+        "token",
+        "login",
+        "whoami",
+    ] {
         let answer = place.kiln(&[command, "--help"]);
         answer.code(0);
         assert!(answer.out.contains("Examples:"), "{answer:#?}");

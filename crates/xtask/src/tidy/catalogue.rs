@@ -36,6 +36,10 @@ fn ids_of_tests(text: &str) -> Vec<&str> {
             docs.push(doc);
         } else if line.starts_with("#[") {
             is_test |= line.ends_with("test]") || line.contains("test(");
+        } else if line.starts_with("on_both!") {
+            // Makes two tests of a function; what it is about stands inside.
+            is_test = true;
+            docs.clear();
         } else {
             if is_test {
                 found.extend(docs.iter().flat_map(|doc| doc.split(|c: char| !c.is_alphanumeric())));
@@ -60,6 +64,7 @@ mod tests {
     #[test]
     fn ids_in_the_docs_of_tests_count() {
         check("/// P1, P2: both.\n#[test]\nfn a() {}\n", None);
+        check("on_both! {\n    /// P1 P2\n    a_name\n}\n", None);
         check(
             "#[tokio::test]\n/// P2\nasync fn a() {}\n",
             Some("1 of 2 catalogue ids have no test yet: P1"),

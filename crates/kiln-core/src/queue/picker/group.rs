@@ -1,6 +1,6 @@
 //! Askers that may take the same lanes, and whose turn it is.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::mem;
 
 use indexmap::IndexMap;
@@ -33,20 +33,27 @@ impl Group {
         self.round.iter().chain(&self.later).map(|&(_, want)| want as usize).sum()
     }
 
+    /// Whether everybody has got what they wanted.
+    pub(super) fn is_served(&self) -> bool {
+        self.round.is_empty() && self.later.is_empty()
+    }
+
     /// Who still wants something.
     pub(super) fn askers(&self) -> impl Iterator<Item = usize> {
         self.round.iter().chain(&self.later).map(|&(asker, _)| asker)
     }
 
     /// Who gets a job: the first one in the round that is warm for it, or else the first one.
-    pub(super) fn turn(&mut self, is_warm: impl Fn(usize) -> bool) -> usize {
+    pub(super) fn turn(&mut self, warm: Option<&HashSet<usize>>) -> usize {
         if self.round.is_empty() {
             let mut later = mem::take(&mut self.later);
             later.sort_unstable();
             self.round = later.into();
         }
-        let place = self.round.iter().position(|&(asker, _)| is_warm(asker)).unwrap_or(0);
-        let (asker, want) = self.round.remove(place).expect("a group without wants is dismissed");
+        let place =
+            warm.and_then(|warm| self.round.iter().position(|(asker, _)| warm.contains(asker)));
+        let turn = self.round.remove(place.unwrap_or(0));
+        let (asker, want) = turn.expect("a group that is served has no turn");
         if want > 1 {
             self.later.push((asker, want - 1));
         }

@@ -1,5 +1,6 @@
 //! The one-time link of a first start: a page with a button, and the token that it gives, once.
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::{Html, IntoResponse as _, Response};
@@ -10,6 +11,7 @@ use crate::app::Shared;
 use crate::http::error::{Answer, Failure};
 use crate::http::extract::Path;
 use crate::http::openapi::Problems;
+use crate::peer::Peer;
 use crate::service::tokens;
 use crate::token::Kind;
 
@@ -37,9 +39,14 @@ async fn show(Path(secret): Path<String>) -> Answer<Response> {
     responses((status = 200, description = "A page", body = String, content_type = "text/html"), Problems),
     security(())
 )]
-async fn redeem(State(app): State<Shared>, Path(secret): Path<String>) -> Answer<Response> {
+async fn redeem(
+    State(app): State<Shared>,
+    peer: Option<Extension<Peer>>,
+    Path(secret): Path<String>,
+) -> Answer<Response> {
     check(&secret)?;
-    let token = tokens::redeem(&app, &secret, None).await?;
+    let address = peer.map(|Extension(peer)| peer.address.to_string());
+    let token = tokens::redeem(&app, &secret, address).await?;
     // A token has no character that means anything in HTML.
     Ok(page(&format!(
         "<p>Keep this token: it is not shown again.</p><pre>{}</pre>\

@@ -73,7 +73,7 @@ pub(super) fn attempt(app: &App, found: &Attempt) -> WorkflowRun {
         let (status, conclusion) = jobs::run_status(&view.state);
         let earlier = view.attempt.checked_sub(1).filter(|attempt| *attempt > 0);
         shown.run_attempt = view.attempt;
-        shown.status = status.to_owned();
+        status.clone_into(&mut shown.status);
         shown.conclusion = conclusion.map(|conclusion| conclusion.github().to_owned());
         shown.run_started_at = view.started.or(Some(view.created)).map(time);
         shown.updated_at = time(view.ended.or(view.started).unwrap_or(view.created));

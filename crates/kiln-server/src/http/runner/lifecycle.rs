@@ -3,7 +3,7 @@
 use axum::Json as JsonAnswer;
 use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse as _, Response};
 use kiln_proto::headers::{ACCESS_TOKEN, QUEUE_SIZE};
 use kiln_proto::job::Job;
 use kiln_proto::problem::Problem;

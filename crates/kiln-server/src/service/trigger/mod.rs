@@ -105,7 +105,7 @@ pub async fn trigger(app: &App, caller: &Caller, full_name: &str, ask: Ask) -> A
         actor: caller.name(),
         public_url: &app.config.public_url,
     };
-    let payload = payload::of(&event, &facts, ask.payload.clone());
+    let payload = payload::of(&event, &facts, &ask.payload);
     let actor = caller.name().to_owned();
     let once = ask.key.clone();
     let happening = Happening { place, event, reference, commit, payload, snapshot, actor, once };

@@ -18,7 +18,7 @@ pub(super) struct Facts<'a> {
 }
 
 /// The payload of an event, with everything that the caller knows better.
-pub(super) fn of(event: &str, facts: &Facts<'_>, known: Object) -> Object {
+pub(super) fn of(event: &str, facts: &Facts<'_>, known: &Object) -> Object {
     let mut payload = object([
         ("repository", repository(facts)),
         ("sender", person(facts.actor)),

@@ -104,7 +104,7 @@ async fn things(server: &Server, admin: &Person<'_>) -> Things {
         let credential = vec![7; 32];
         let new = NewRunner { pool, name: "r".to_owned(), credential, about };
         let runner = runners::register(tx, SYSTEM, &actor, new).await?;
-        let expires_at = from_now(std::time::Duration::from_secs(60));
+        let expires_at = from_now(std::time::Duration::from_mins(1));
         let new = NewRegistrationKey { pool, hash: vec![8; 32], expires_at, uses: None };
         let key = registration_keys::create(tx, SYSTEM, &actor, new).await?;
         let user = users::by_name(tx, SYSTEM, "root").await?.id;
@@ -290,7 +290,7 @@ async fn the_one_time_link_works_once(server: Server) {
     let hash = secret.hash();
     let work = async move |tx: &mut Tx<'_>| {
         let user = users::by_name(tx, SYSTEM, "root").await?.id;
-        let expires_at = from_now(std::time::Duration::from_secs(60));
+        let expires_at = from_now(std::time::Duration::from_mins(1));
         let (purpose, hash) = ("welcome".to_owned(), hash.clone());
         one_time_keys::create(
             tx,

@@ -38,10 +38,11 @@ async fn bad_requests_are_answered_with_problem_documents(server: Server) {
     }
     let deep = "[".repeat(100_000);
     reply(root.request(Method::POST, "/api/repos").body(deep)).await.expect(422);
-    let large = json!({ "owner": "x".repeat(2 << 20) });
-    root.post("/api/repos", large).await.expect(413);
     let named = root.request(Method::GET, "/api/me").header("x-request-id", "mine-7");
     assert_eq!(reply(named).await.headers["x-request-id"], "mine-7");
+    // The last one: the server hangs up on whoever sends more than it reads.
+    let large = json!({ "owner": "x".repeat((1 << 20) + 100) });
+    root.post("/api/repos", large).await.expect(413);
 }
 
 on_both! { odd_names_and_numbers_in_addresses_name_nothing }
@@ -51,9 +52,9 @@ async fn odd_names_and_numbers_in_addresses_name_nothing(server: Server) {
     for odd in [
         "%00",
         "a%00b",
-        "..",
-        "%2e%2e",
         "%ff",
+        "%2f",
+        "a%2Fb",
         "%F0%9F%A6%80",
         "'",
         "-1",

@@ -5,7 +5,7 @@ mod admin;
 mod github;
 mod hardening;
 mod openapi;
-mod people;
+pub(crate) mod people;
 mod runs;
 mod streams;
 mod trigger;

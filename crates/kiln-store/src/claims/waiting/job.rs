@@ -1,17 +1,18 @@
 //! Which jobs are shown, and what is said about each.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use kiln_core::id::{JobId, LaneId, RunId};
-use kiln_core::queue::{Candidate, Reason, Standing, explain, why_nobody};
+use kiln_core::queue::{Reason, Standing, explain};
 use kiln_core::time::Timestamp;
 
-use super::order::{Order, Seen, kind, peek};
+use super::crew::{Crew, Crews};
+use super::order::{Order, Seen, peek};
 use super::scene::{Known, Scene};
 use super::{WaitingJob, Waits};
 use crate::Scope;
-use crate::claims::Machine;
 use crate::claims::lanes::After;
 use crate::sql::{Row, Sql, Value};
 use crate::{StoreError, Tx};
@@ -28,6 +29,7 @@ const MOST_NAMES: usize = 20;
 pub(super) struct Shown {
     pub(super) lane: LaneId,
     job: JobId,
+    key: i64,
     name: String,
     queued_at: i64,
     /// How many are before it in its lane.
@@ -63,13 +65,13 @@ pub(super) async fn shown(
 
 /// The queued jobs of a run, in the order of their lanes.
 async fn of_run(tx: &mut Tx<'_>, run: RunId) -> Result<Vec<Shown>, StoreError> {
-    let sql = "SELECT j.lane_id, j.id, j.name, j.queued_at FROM jobs AS j
+    let sql = "SELECT j.lane_id, j.id, j.queue_key, j.name, j.queued_at FROM jobs AS j
                WHERE j.run_id = $1 AND j.state = 'queued' AND j.lane_id IS NOT NULL
                ORDER BY j.lane_id, j.queue_key, j.id LIMIT $2";
     let most = i64::try_from(MOST).unwrap_or(i64::MAX);
     let row = |row: &Row| {
-        let (lane, job, name) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        Ok(Shown { lane, job, name, queued_at: row.get(3)?, ahead: 0 })
+        let (lane, job, key) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        Ok(Shown { lane, job, key, name: row.get(3)?, queued_at: row.get(4)?, ahead: 0 })
     };
     tx.rows(sql, &[run.0.into(), most.into()]).await?.iter().map(row).collect()
 }
@@ -88,11 +90,11 @@ async fn first_of(
     let names = names(tx, &places).await?;
     let mut ahead: HashMap<LaneId, u64> = HashMap::new();
     let mut shown = Vec::with_capacity(places.len());
-    for Seen { lane, job, .. } in places {
+    for Seen { lane, key, job, .. } in places {
         let before = ahead.entry(lane).or_default();
         // A place without its job is a leftover that goes with the next claim.
         if let Some((name, queued_at)) = names.get(&job).cloned() {
-            shown.push(Shown { lane, job, name, queued_at, ahead: *before });
+            shown.push(Shown { lane, job, key, name, queued_at, ahead: *before });
         }
         *before += 1;
     }
@@ -126,91 +128,83 @@ async fn count_ahead(
     lanes: &HashMap<LaneId, &Known>,
 ) -> Result<(), StoreError> {
     let sql = "SELECT count(*) FROM (
-                   SELECT 1 FROM queue WHERE lane_id = $1 AND key >= $2 AND (key, job_id) < (
-                       SELECT key, job_id FROM queue WHERE lane_id = $1 AND job_id = $3
-                           AND key = $4
-                   ) LIMIT $5
+                   SELECT 1 FROM queue
+                   WHERE lane_id = $1 AND key >= $2 AND (key, job_id) < ($3, $4) LIMIT $5
                ) AS before";
     let mut ahead: BTreeMap<LaneId, u64> = BTreeMap::new();
     for one in shown {
-        if !ahead.contains_key(&one.lane) {
-            let key =
-                "SELECT queue_key FROM jobs WHERE run_id = $1 AND id = $2 AND state = 'queued'";
-            let row = tx.row(key, &[one.job.run().0.into(), one.job.0.into()]).await?;
-            let key: Option<i64> = row.map(|row| row.get(0)).transpose()?.flatten();
-            let floor = lanes.get(&one.lane).map_or(i64::MIN, |known| known.floor);
-            let values =
-                [one.lane.0.into(), floor.into(), one.job.0.into(), key.into(), COUNTED.into()];
-            let count: i64 = tx.one("count", sql, &values).await?.get(0)?;
-            ahead.insert(one.lane, count.unsigned_abs());
-        }
-        let before = ahead.entry(one.lane).or_default();
+        let before = match ahead.entry(one.lane) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let floor = lanes.get(&one.lane).map_or(i64::MIN, |known| known.floor);
+                let place = [one.lane.0, floor, one.key, one.job.0, COUNTED].map(Value::from);
+                let count: i64 = tx.one("count", sql, &place).await?.get(0)?;
+                new.insert(count.unsigned_abs())
+            }
+        };
         one.ahead = *before;
         *before += 1;
     }
     Ok(())
 }
 
-/// What is said about a job.
-pub(super) fn explained(
-    scene: &Scene,
-    order: &Order,
-    scope: Scope,
-    waits: &Waits,
-    shown: &Shown,
-) -> WaitingJob {
-    let known = &scene.lanes[&shown.lane];
-    let lane = known.lane;
-    let kind = kind(scene, lane.queue, lane.org);
-    let (position, start) = order.place(&kind, lane.id, shown.job, shown.ahead);
-    let reason = reason(scene, waits, known, shown, position);
-    WaitingJob {
-        job: shown.job,
-        run: shown.job.run(),
-        org: lane.org,
-        repo: lane.repo,
-        repo_name: known.repo_name.clone(),
-        name: shown.name.clone(),
-        queue: lane.queue,
-        queued: Timestamp(shown.queued_at.unsigned_abs()),
-        class: lane.class,
-        priority: lane.priority,
-        requirements: scene.queues.get(&lane.queue).map(ToString::to_string).unwrap_or_default(),
-        position,
-        estimate: estimate(scene, &reason, start),
-        reason: reason.to_string(),
-        runners: runners(scene, scope, &kind),
-    }
+/// What is known about all jobs that are shown.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct View<'a> {
+    pub(super) scene: &'a Scene,
+    pub(super) crews: &'a Crews,
+    pub(super) order: &'a Order,
+    pub(super) scope: Scope,
+    pub(super) waits: &'a Waits,
 }
 
-fn reason(scene: &Scene, waits: &Waits, known: &Known, shown: &Shown, position: u64) -> Reason {
-    let lane = known.lane;
-    let (live, away): (Vec<_>, Vec<_>) =
-        scene.matching(lane.queue, lane.org).partition(|(_, machine, _)| machine.is_live);
-    let candidate = |(_, machine, delay): &(usize, &Machine, Duration)| Candidate {
-        delay: *delay,
-        slots: machine.slots,
-        busy: u32::try_from(scene.busy(machine).len()).unwrap_or(u32::MAX),
-    };
-    let candidates: Vec<Candidate> = live.iter().map(candidate).collect();
-    let nobody = scene.queues.get(&lane.queue).filter(|_| live.is_empty() && away.is_empty());
-    let share = scene.shares.orgs.get(&lane.org).copied().unwrap_or_default();
-    explain(&Standing {
-        now: scene.now,
-        queued_at: shown.queued_at,
-        server_paused: waits.server_paused.as_deref(),
-        repo_paused: known.repo_paused.as_deref(),
-        queue_paused: known.queue_paused.as_deref(),
-        limit_reached: share.limit.filter(|limit| share.running >= *limit),
-        candidates: &candidates,
-        away: away.len(),
-        nobody: nobody.and_then(|needs| {
-            let own = scene.machines.iter().filter(|machine| machine.admits(lane.org));
-            let own: Vec<_> = own.map(|machine| &*machine.has).collect();
-            why_nobody(needs, &own)
-        }),
-        position,
-    })
+impl View<'_> {
+    /// What is said about a job.
+    pub(super) fn explain(&self, shown: &Shown) -> WaitingJob {
+        let known = &self.scene.lanes[&shown.lane];
+        let lane = known.lane;
+        let crew = self.crews.get(&lane);
+        let (position, start) = if known.is_open() {
+            self.order.place(crew, lane.id, shown.job, shown.ahead)
+        } else {
+            (shown.ahead + 1, None)
+        };
+        let reason = self.reason(known, crew, shown, position);
+        let needs = self.scene.queues.get(&lane.queue);
+        WaitingJob {
+            job: shown.job,
+            run: shown.job.run(),
+            org: lane.org,
+            repo: lane.repo,
+            repo_name: known.repo_name.clone(),
+            name: shown.name.clone(),
+            queue: lane.queue,
+            queued: Timestamp(shown.queued_at.unsigned_abs()),
+            class: lane.class,
+            priority: lane.priority,
+            requirements: needs.map(ToString::to_string).unwrap_or_default(),
+            position,
+            estimate: estimate(self.scene, &reason, start),
+            reason: reason.to_string(),
+            runners: runners(self.scene, self.scope, &crew.live),
+        }
+    }
+
+    fn reason(&self, known: &Known, crew: &Crew, shown: &Shown, position: u64) -> Reason {
+        let share = self.scene.shares.orgs.get(&known.lane.org).copied().unwrap_or_default();
+        explain(&Standing {
+            now: self.scene.now,
+            queued_at: shown.queued_at,
+            server_paused: self.waits.server_paused.as_deref(),
+            repo_paused: known.repo_paused.as_deref(),
+            queue_paused: known.queue_paused.as_deref(),
+            limit_reached: share.limit.filter(|limit| share.running >= *limit),
+            candidates: &crew.candidates,
+            away: crew.away,
+            nobody: crew.nobody.clone(),
+            position,
+        })
+    }
 }
 
 /// How long it is likely to be yet.
@@ -227,14 +221,17 @@ fn estimate(scene: &Scene, reason: &Reason, start: Option<f64>) -> Option<Durati
 }
 
 /// Names of runners. An organization knows its own; shared ones are known by their pool.
-fn runners(scene: &Scene, scope: Scope, kind: &[usize]) -> Vec<String> {
+fn runners(scene: &Scene, scope: Scope, live: &[usize]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
-    for machine in kind.iter().map(|number| &scene.machines[*number]) {
+    for machine in live.iter().map(|number| &scene.machines[*number]) {
         let name = match (scope, machine.org) {
             (Scope::Org(_), None) => format!("pool {}", machine.pool),
             _ => machine.name.clone(),
         };
-        if names.len() < MOST_NAMES && !names.contains(&name) {
+        if names.len() == MOST_NAMES {
+            break;
+        }
+        if !names.contains(&name) {
             names.push(name);
         }
     }

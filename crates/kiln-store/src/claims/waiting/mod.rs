@@ -4,6 +4,7 @@
 //! taking any. What is behind them is counted. All of it is one read that is bounded, however many jobs
 //! wait.
 
+mod crew;
 mod job;
 mod order;
 mod scene;
@@ -17,6 +18,8 @@ use kiln_core::time::Timestamp;
 use crate::Scope;
 use crate::{StoreError, Tx};
 
+use crew::Crews;
+use job::View;
 use order::Order;
 use scene::Scene;
 
@@ -71,9 +74,10 @@ pub async fn waiting(
 ) -> Result<Vec<WaitingJob>, StoreError> {
     let scene = Scene::read(tx).await?;
     let shown = job::shown(tx, scope, &scene, waits).await?;
-    let order = Order::play(tx, policy, &scene, &shown).await?;
-    let mut jobs: Vec<WaitingJob> =
-        shown.iter().map(|one| job::explained(&scene, &order, scope, waits, one)).collect();
+    let crews = Crews::gather(&scene, shown.iter().map(|one| &scene.lanes[&one.lane].lane));
+    let order = Order::play(tx, policy, &scene, &crews).await?;
+    let view = View { scene: &scene, crews: &crews, order: &order, scope, waits };
+    let mut jobs: Vec<WaitingJob> = shown.iter().map(|one| view.explain(one)).collect();
     jobs.sort_by_key(|job| (job.position, job.queued, job.job));
     jobs.truncate(limit.min(LARGEST));
     Ok(jobs)

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use kiln_core::id::{JobId, LaneId, OrgId, QueueId};
 use kiln_core::queue::{
-    Asker, Batch, Head, Next, OrgShare, Picker, Policy, Serving, forecast, serves,
+    Asker, Batch, Head, Next, OrgShare, Picker, Policy, Serving, forecast, matches,
 };
 
-use super::job::Shown;
+use super::crew::{Crew, Crews, different};
 use super::scene::{Known, Scene};
 use crate::claims::lanes::After;
 use crate::sql::{Row, Sql, Value};
@@ -19,16 +19,13 @@ const PICKS: usize = 1_000;
 const PICKS_AT_LEAST: usize = 50;
 const MOST_KINDS: usize = 20;
 
-/// The runners that could take a job, as places in the scene. Jobs with the same ones wait in one line.
-pub(super) type Kind = Vec<usize>;
-
-/// What came of it.
+/// What came of it, by the runners that could take a job, as places in the scene.
 #[derive(Debug, Default)]
-pub(super) struct Order(BTreeMap<Kind, Line>);
+pub(super) struct Order(BTreeMap<Vec<usize>, Line>);
 
 /// One line of jobs that wait for the same runners.
 #[derive(Debug, Default)]
-pub(super) struct Line {
+struct Line {
     /// The places of the first jobs, from 1 on, and in how many seconds they are likely to start.
     places: HashMap<JobId, (u64, Option<f64>)>,
     /// How many of them are of each lane.
@@ -48,27 +45,25 @@ impl Order {
         tx: &mut Tx<'_>,
         policy: Policy,
         scene: &Scene,
-        shown: &[Shown],
+        crews: &Crews,
     ) -> Result<Self, StoreError> {
-        let open = shown.iter().filter(|one| scene.lanes[&one.lane].is_open());
-        let of_lane: BTreeMap<(QueueId, OrgId), ()> = open
-            .map(|one| scene.lanes[&one.lane].lane)
-            .map(|lane| ((lane.queue, lane.org), ()))
-            .collect();
-        let kinds: BTreeMap<Kind, (QueueId, OrgId)> =
-            of_lane.into_keys().map(|of| (kind(scene, of.0, of.1), of)).collect();
-        let most = (PICKS / kinds.len().max(1)).max(PICKS_AT_LEAST);
+        let lines: BTreeMap<&[usize], (QueueId, OrgId)> =
+            crews.lines().map(|(crew, queue, org)| (&*crew.live, (queue, org))).collect();
+        let most = (PICKS / lines.len().max(1)).max(PICKS_AT_LEAST);
         let mut order = Self::default();
-        for (kind, (queue, org)) in kinds.into_iter().take(MOST_KINDS) {
-            let line = Line::play(tx, policy, scene, (&kind, queue, org), most).await?;
-            order.0.insert(kind, line);
+        for (live, (queue, org)) in lines.into_iter().take(MOST_KINDS) {
+            // Without a runner a queue is a line of its own, which nobody serves.
+            if !live.is_empty() {
+                let line = Line::play(tx, policy, scene, (live, queue, org), most).await?;
+                order.0.insert(live.to_vec(), line);
+            }
         }
         Ok(order)
     }
 
     /// Where a job stands, before which `ahead` others are in its lane.
-    pub(super) fn place(&self, kind: &Kind, lane: LaneId, job: JobId, ahead: u64) -> Place {
-        let Some(line) = self.0.get(kind) else { return (ahead + 1, None) };
+    pub(super) fn place(&self, crew: &Crew, lane: LaneId, job: JobId, ahead: u64) -> Place {
+        let Some(line) = self.0.get(&crew.live) else { return (ahead + 1, None) };
         if let Some((position, start)) = line.places.get(&job) {
             return (*position, start.filter(|start| line.has_history || *start == 0.0));
         }
@@ -80,18 +75,12 @@ impl Order {
     }
 }
 
-/// The live runners that could take jobs of a queue.
-pub(super) fn kind(scene: &Scene, queue: QueueId, org: OrgId) -> Kind {
-    let matching = scene.matching(queue, org).filter(|(_, machine, _)| machine.is_live);
-    matching.map(|(number, ..)| number).collect()
-}
-
 impl Line {
     async fn play(
         tx: &mut Tx<'_>,
         policy: Policy,
         scene: &Scene,
-        of: (&Kind, QueueId, OrgId),
+        of: (&[usize], QueueId, OrgId),
         most: usize,
     ) -> Result<Self, StoreError> {
         let asker = asker(scene, of, most);
@@ -134,17 +123,12 @@ impl Line {
     }
 }
 
-/// One who takes all that the runners of a kind could take. Without any, it is the queue alone.
-fn asker(scene: &Scene, (kind, queue, org): (&Kind, QueueId, OrgId), most: usize) -> Asker {
-    let machines: Vec<_> = kind.iter().map(|number| &scene.machines[*number]).collect();
-    let has: BTreeSet<_> = machines.iter().map(|one| one.has.canonical()).collect();
-    let mut different: Vec<_> = machines.iter().collect();
-    if has.len() < machines.len() {
-        let mut seen = BTreeSet::new();
-        different.retain(|one| seen.insert(one.has.canonical()));
-    }
-    let shared = machines.is_empty() || machines.iter().any(|one| one.org.is_none());
-    let could = |needs| different.iter().any(|one| serves(needs, &one.has).is_some());
+/// One who takes all that the runners of a line could take.
+fn asker(scene: &Scene, (live, queue, org): (&[usize], QueueId, OrgId), most: usize) -> Asker {
+    let machines = || live.iter().map(|number| &scene.machines[*number]);
+    let has = different(machines());
+    let shared = machines().any(|machine| machine.org.is_none());
+    let could = |needs| has.iter().any(|has| matches(needs, has));
     let queues = scene.queues.iter().filter(|(id, needs)| **id == queue || could(needs));
     Asker {
         queues: queues.map(|(id, _)| Serving::from(*id)).collect(),
@@ -155,9 +139,9 @@ fn asker(scene: &Scene, (kind, queue, org): (&Kind, QueueId, OrgId), most: usize
 }
 
 /// In how many seconds each slot of these runners is likely to be free.
-fn free(scene: &Scene, kind: &Kind) -> Vec<f64> {
+fn free(scene: &Scene, live: &[usize]) -> Vec<f64> {
     let mut free = Vec::new();
-    for machine in kind.iter().map(|number| &scene.machines[*number]) {
+    for machine in live.iter().map(|number| &scene.machines[*number]) {
         let busy = scene.busy(machine);
         let idle = (machine.slots as usize).saturating_sub(busy.len());
         free.extend(busy.iter().copied().chain(std::iter::repeat_n(0.0, idle)));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use kiln_core::id::{LaneId, OrgId, QueueId, RepoId, RunnerId};
-use kiln_core::queue::{Class, Lane, Requirements, serves};
+use kiln_core::queue::{Class, Lane, Requirements};
 
 use crate::claims::machines::{Machine, machines};
 use crate::claims::shares::{Shares, shares};
@@ -58,19 +58,6 @@ impl Scene {
             machines: machines(tx).await?,
             shares: shares(tx, &repos).await?,
             busy: busy(tx).await?,
-        })
-    }
-
-    /// The runners of an organization that have what a queue needs, and the patience it has with each.
-    pub(super) fn matching(
-        &self,
-        queue: QueueId,
-        org: OrgId,
-    ) -> impl Iterator<Item = (usize, &Machine, Duration)> {
-        let needs = self.queues.get(&queue);
-        let own = self.machines.iter().enumerate().filter(move |(_, one)| one.admits(org));
-        own.filter_map(move |(number, machine)| {
-            Some((number, machine, serves(needs?, &machine.has)?))
         })
     }
 

@@ -22,8 +22,9 @@ async fn serving(store: &Store, capabilities: &str) -> Vec<Serving> {
 }
 
 async fn ask(store: &Store, asking: Asking) -> Given {
-    let work =
-        async move |tx: &mut Tx<'_>| claims::claim(tx, Policy::Fair, &[asking.clone()]).await;
+    let work = async move |tx: &mut Tx<'_>| {
+        claims::claim(tx, Policy::Fair, std::slice::from_ref(&asking)).await
+    };
     store.write(work).await.unwrap()
 }
 
@@ -174,7 +175,7 @@ async fn who_is_passed_over_is_told_so() {
         let store = site.store().clone();
         tokio::spawn(async move {
             let work = async move |tx: &mut Tx<'_>| {
-                let given = claims::claim(tx, Policy::Fair, &[first.clone()]).await?;
+                let given = claims::claim(tx, Policy::Fair, std::slice::from_ref(&first)).await?;
                 held.add_permits(1);
                 release.acquire().await.unwrap().forget();
                 Ok(given.jobs[0].iter().map(|one| one.job).collect::<Vec<JobId>>())

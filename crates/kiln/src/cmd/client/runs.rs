@@ -1,6 +1,7 @@
 //! `kiln runs`: a line for each run, newest first.
 
 use anyhow::Result;
+use kiln_core::run::Conclusion;
 use kiln_core::time::Timestamp;
 use kiln_proto::api::Run;
 
@@ -16,14 +17,17 @@ use crate::output::time::{self, ago, between};
 pub(super) async fn run(args: &RunsArgs, console: &mut Console) -> Result<Outcome> {
     let client = Client::open(&args.server)?;
     let repo = if args.all { None } else { client.repo_meant(args.repo.as_deref()).await? };
+    // One word for both: people do not ask which of the two it is.
+    let ended = args.status.as_deref().and_then(Conclusion::of_github);
     let call = client
         .get(&["runs"])
         .query_if("repo", repo.as_ref())
-        .query_if("status", args.status.as_ref())
+        .query_if(ended.map_or("status", |_| "conclusion"), args.status.as_ref())
         .query_if("branch", args.branch.as_ref())
         .query_if("workflow", args.workflow.as_ref());
-    let limit = usize::try_from(args.limit).unwrap_or(MOST).min(MOST);
-    let runs: Vec<Run> = if limit == 0 { Vec::new() } else { call.list(limit).await? };
+    let limit = usize::try_from(args.limit).unwrap_or(MOST).clamp(1, MOST);
+    let wanted = args.workflow.as_deref();
+    let runs = call.list_of(limit, |run: &Run| wanted.is_none_or(|name| is_of(run, name))).await?;
     let of = repo.as_ref().map(|repo| format!(" of `{repo}`")).unwrap_or_default();
     let filtered = args.status.is_some() || args.branch.is_some() || args.workflow.is_some();
     let nothing = if filtered {
@@ -39,6 +43,11 @@ pub(super) async fn run(args: &RunsArgs, console: &mut Console) -> Result<Outcom
         |runs| table(runs, several, time::now()).text(),
         &nothing,
     )
+}
+
+/// Whether a run is of the workflow with this file name, path or name.
+fn is_of(run: &Run, workflow: &str) -> bool {
+    run.workflow == workflow || file_name(&run.workflow) == workflow || run.name == workflow
 }
 
 fn table(runs: &[Run], with_repo: bool, now: Timestamp) -> Table {

@@ -8,6 +8,7 @@ use kiln_core::time::Timestamp;
 use kiln_proto::api::Job;
 
 use crate::Outcome;
+use crate::output::one_line;
 use crate::output::table::Cell;
 use crate::output::text::{CALM, mark, style};
 use crate::output::time::{self, between};
@@ -75,6 +76,12 @@ pub(super) fn short_ref(reference: &str) -> &str {
 /// The file name of a workflow's path.
 pub(super) fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
+}
+
+/// Why a job waits. A reason may say that it waits by itself.
+pub(super) fn waits(reason: &str) -> String {
+    let reason = one_line(reason);
+    if reason.starts_with("waits") { reason } else { format!("waits: {reason}") }
 }
 
 /// A duration, or the sign for none.

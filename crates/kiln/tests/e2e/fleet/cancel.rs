@@ -14,7 +14,8 @@ const BOUND: Duration = Duration::from_secs(25);
 
 fn cancelled(world: &World, server: &Server, run: i64, how: &str) -> serde_json::Value {
     let start = Instant::now();
-    let (status, answer) = world.post(server, &format!("/api/runs/{run}/{how}"), &json!({ "reason": "enough" }));
+    let (status, answer) =
+        world.post(server, &format!("/api/runs/{run}/{how}"), &json!({ "reason": "enough" }));
     assert_eq!(status, 202, "{answer}");
     let ended = world.ended(server, run);
     assert!(start.elapsed() < BOUND, "it took {:?}", start.elapsed());
@@ -31,7 +32,8 @@ fn lives(pid: &str) -> bool {
 fn steps(world: &World, script: &str) -> String {
     let place = world.place.path().display().to_string();
     let script = script.replace("PLACE", &place).replace('\n', "\n          ");
-    format!("
+    format!(
+        "
 on: push
 jobs:
   a:
@@ -41,7 +43,8 @@ jobs:
           {script}
       - if: always()
         run: echo cleaned > {place}/cleaned
-")
+"
+    )
 }
 
 on_both! {

@@ -12,7 +12,10 @@ fn two_servers_share_the_work_and_one_can_die() {
     let two = world.server("two").with_token_of(&one);
     let _left = world.runner(&one, "left", &["linux", "left"]);
     let _right = world.runner(&two, "right", &["linux", "right"]);
-    world.repository(&one, "app", "
+    world.repository(
+        &one,
+        "app",
+        "
 on: push
 jobs:
   left:
@@ -22,7 +25,8 @@ jobs:
     needs: left
     runs-on: [linux, right]
     steps: [{ run: 'true' }]
-");
+",
+    );
     // Triggered on one, seen on both; each job runs at the server that has its runner.
     let run = world.trigger(&one, "app");
     let ended = world.ended(&two, run);

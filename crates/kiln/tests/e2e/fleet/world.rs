@@ -77,9 +77,8 @@ impl World {
         let data = self.place.path().join(name);
         let database = self.database();
         let data_text = data.to_string_lossy().into_owned();
-        let arguments = [
-            "server", "--json", "--listen", listen, "--data", &data_text, "--database", &database,
-        ];
+        let arguments =
+            ["server", "--json", "--listen", listen, "--data", &data_text, "--database", &database];
         let program = self.start(&arguments);
         let ready = program.json_with("address");
         let address = ready["address"].as_str().expect("an address is a text").to_owned();
@@ -103,7 +102,15 @@ impl World {
         let data = self.place.path().join(format!("runner-{name}"));
         let data = data.to_string_lossy().into_owned();
         let mut arguments = vec![
-            "runner", "--server", &server.address, "--key", &key, "--name", name, "--data", &data,
+            "runner",
+            "--server",
+            &server.address,
+            "--key",
+            &key,
+            "--name",
+            name,
+            "--data",
+            &data,
         ];
         for label in labels {
             arguments.extend(["--label", label]);

@@ -8,7 +8,9 @@ fn jobs(given: &[Given]) -> Vec<JobId> {
 
 fn shares(given: &[Given]) -> BTreeMap<usize, usize> {
     let mut shares = BTreeMap::new();
-    given.iter().for_each(|&(asker, ..)| *shares.entry(asker).or_default() += 1);
+    for &(asker, ..) in given {
+        *shares.entry(asker).or_default() += 1;
+    }
     shares
 }
 

@@ -12,7 +12,7 @@ use kiln_proto::log::Line;
 
 use super::interrupt::Interrupts;
 use super::named_or_latest;
-use super::words::{count, is_bad, standing};
+use super::words::{count, is_bad, standing, waits};
 use crate::Outcome;
 use crate::cli::LogsArgs;
 use crate::client::Client;
@@ -255,8 +255,7 @@ async fn started(client: &Client, mut job: Job, before: u32, console: &mut Conso
     let mut told = String::new();
     while job.attempt <= before && job.status != "completed" {
         if job.reason != told {
-            let reason = one_line(&job.reason);
-            console.note_line(&format!("`{}` waits: {reason}", one_line(&job.name)));
+            console.note_line(&format!("`{}` {}", one_line(&job.name), waits(&job.reason)));
             told.clone_from(&job.reason);
         }
         let run = RunId(job.run_id);

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::client::log::Sink;
 use crate::output::text::{QUIET, said};
-use crate::output::{Console, one_line, time};
+use crate::output::{Console, one_line};
 
 /// How lines are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl<'p> Printer<'p> {
             }
             Form::Json => {
                 let text = String::from_utf8_lossy(line.text);
-                let at = time::written(Timestamp(line.at));
+                let at = Timestamp(line.at).rfc3339();
                 let object = json!({
                     "job": self.job.id, "name": self.job.name, "step": line.step + 1,
                     "step_name": self.name(line.step), "at": at, "text": text,
@@ -79,7 +79,7 @@ impl<'p> Printer<'p> {
         }
         if !line.text.starts_with(b"##[endgroup]") {
             if timestamps {
-                let _ = write!(text, "{QUIET}{}{QUIET:#} ", time::written(Timestamp(line.at)));
+                let _ = write!(text, "{QUIET}{}{QUIET:#} ", Timestamp(line.at).rfc3339());
             }
             let shown = calm(&String::from_utf8_lossy(line.text));
             let shown = shown.strip_prefix("##[group]").unwrap_or(&shown);

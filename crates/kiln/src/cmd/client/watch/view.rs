@@ -9,7 +9,7 @@ use kiln_core::time::Timestamp;
 use kiln_proto::api::{Job, RunDetail};
 use serde_json::{Value, json};
 
-use super::super::words::{count, is_bad, job_took, standing};
+use super::super::words::{count, is_bad, job_took, standing, waits};
 use super::change::{Change, as_json, changes};
 use crate::client::error::ClientError;
 use crate::output::frame::{Running, State, Waiting, size};
@@ -197,9 +197,7 @@ fn plain(change: &Change<'_>, text: &mut String) {
     let line =
         |job: &Job, said: String| format!("{} {QUIET}│{QUIET:#} {said}\n", one_line(&job.name));
     text.push_str(&match change {
-        Change::Waits(job) => {
-            line(job, format!("{QUIET}waits: {}{QUIET:#}", one_line(&job.reason)))
-        }
+        Change::Waits(job) => line(job, format!("{QUIET}{}{QUIET:#}", waits(&job.reason))),
         Change::Started(job) => {
             let on = job.runner.as_deref().map(|name| format!(" on {}", one_line(name)));
             line(job, format!("{QUIET}started{}{QUIET:#}", on.unwrap_or_default()))
