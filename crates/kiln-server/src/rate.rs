@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::config::Limits;
 use crate::http::error::Failure;
 
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 /// When there are more addresses than this, those of earlier minutes are forgotten.
 const ADDRESSES: usize = 10_000;
 

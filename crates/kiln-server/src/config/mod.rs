@@ -154,7 +154,7 @@ impl Take<'_> {
             trusted_proxies: self.get("trusted_proxies", values::networks),
             outbound: Outbound {
                 proxy: self.optional("proxy", values::proxy),
-                no_proxy: self.get("no_proxy", values::words),
+                no_proxy: self.get("no_proxy", values::hosts),
                 ca_file: self.optional("ca_file", values::certificates),
             },
             log_bytes: self.get("limits.log", values::size),

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::str::FromStr;
+use std::str::FromStr as _;
 use std::time::Duration;
 
 use kiln_core::queue::Policy;
@@ -78,13 +78,20 @@ pub(super) fn number<T: TryFrom<u64>>(text: &str, least: u64, most: u64) -> Read
     number.ok_or_else(|| format!("expected a number from {least} to {most}"))
 }
 
-pub(super) fn words(text: &str) -> Read<Vec<String>> {
-    let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
-    Ok(words.map(str::to_owned).collect())
+/// A list, with commas between.
+fn list(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|word| !word.is_empty())
+}
+
+pub(super) fn hosts(text: &str) -> Read<Vec<String>> {
+    if text.contains(|c: char| c.is_control() || c.is_whitespace() && c != ' ') {
+        return Err("expected names of hosts, with commas between".to_owned());
+    }
+    Ok(list(text).map(str::to_owned).collect())
 }
 
 pub(super) fn networks(text: &str) -> Read<Vec<Network>> {
-    words(text)?.iter().map(|word| Network::from_str(word)).collect()
+    list(text).map(Network::from_str).collect()
 }
 
 pub(super) fn policy(text: &str) -> Read<Policy> {

@@ -245,7 +245,8 @@ fn stuck(read: &Read, findings: &mut Findings) {
         }
         hopeless += queue.waiting;
         let lacks = live.iter().find_map(|has| why_not(&queue.requirements, has));
-        let why = lacks.map_or("none is there".to_owned(), |lacks| format!("one has {lacks}"));
+        let why =
+            lacks.map_or_else(|| "none is there".to_owned(), |lacks| format!("one has {lacks}"));
         findings.error(
             "queue",
             format!(

@@ -26,8 +26,8 @@ pub(super) struct Plan {
     pub(super) name: &'static str,
     /// Between two passes, when nothing calls for one earlier.
     pub(super) every: Duration,
-    /// Hints that call for a pass.
-    pub(super) wakes: fn(Signal) -> bool,
+    /// The hint that calls for a pass.
+    pub(super) wakes: Option<Signal>,
     /// Whether all servers do it, not only the one that leads.
     pub(super) everywhere: bool,
 }
@@ -125,7 +125,10 @@ pub(super) async fn run(mut duty: Box<dyn Duty>, app: &Shared, leadership: &Lead
 }
 
 async fn called(ear: &mut Listener, plan: Plan) {
-    ear.until(plan.wakes).await;
+    match plan.wakes {
+        Some(wanted) => ear.until(|signal| signal == wanted).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// A pass, with its note on the board. A panic is an error like any other.

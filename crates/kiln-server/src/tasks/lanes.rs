@@ -12,7 +12,7 @@ pub(super) struct Lanes;
 
 impl Duty for Lanes {
     fn plan(&self) -> Plan {
-        Plan { name: "lanes", every: Duration::from_secs(1), wakes: |_| false, everywhere: false }
+        Plan { name: "lanes", every: Duration::from_secs(1), wakes: None, everywhere: false }
     }
 
     fn pass<'a>(&'a mut self, app: &'a App) -> Pass<'a> {

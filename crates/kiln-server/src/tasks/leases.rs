@@ -23,7 +23,7 @@ impl Leases {
 
 impl Duty for Leases {
     fn plan(&self) -> Plan {
-        Plan { name: "leases", every: Duration::from_secs(2), wakes: |_| false, everywhere: false }
+        Plan { name: "leases", every: Duration::from_secs(2), wakes: None, everywhere: false }
     }
 
     fn pass<'a>(&'a mut self, app: &'a App) -> Pass<'a> {

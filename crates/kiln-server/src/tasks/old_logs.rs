@@ -26,7 +26,7 @@ impl Default for OldLogs {
 
 impl Duty for OldLogs {
     fn plan(&self) -> Plan {
-        Plan { name: "logs", every: Duration::from_mins(10), wakes: |_| false, everywhere: true }
+        Plan { name: "logs", every: Duration::from_mins(10), wakes: None, everywhere: true }
     }
 
     fn pass<'a>(&'a mut self, app: &'a App) -> Pass<'a> {

@@ -15,7 +15,7 @@ impl Duty for Outbox {
         Plan {
             name: "outbox",
             every: Duration::from_secs(5),
-            wakes: |signal| signal == Signal::Outbox,
+            wakes: Some(Signal::Outbox),
             // The server that put a task in has it done at once. Two never get the same.
             everywhere: true,
         }

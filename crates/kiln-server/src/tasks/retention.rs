@@ -18,12 +18,7 @@ impl Retention {
 
 impl Duty for Retention {
     fn plan(&self) -> Plan {
-        Plan {
-            name: "retention",
-            every: Duration::from_mins(1),
-            wakes: |_| false,
-            everywhere: false,
-        }
+        Plan { name: "retention", every: Duration::from_mins(1), wakes: None, everywhere: false }
     }
 
     fn pass<'a>(&'a mut self, app: &'a App) -> Pass<'a> {

@@ -19,7 +19,7 @@ impl Duty for Runners {
         Plan {
             name: "silent runners",
             every: Duration::from_mins(10),
-            wakes: |_| false,
+            wakes: None,
             everywhere: false,
         }
     }

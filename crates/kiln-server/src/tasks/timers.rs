@@ -15,7 +15,7 @@ impl Duty for Timers {
         Plan {
             name: "timers",
             every: Duration::from_secs(1),
-            wakes: |signal| signal == Signal::Timer,
+            wakes: Some(Signal::Timer),
             everywhere: false,
         }
     }

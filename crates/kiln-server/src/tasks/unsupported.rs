@@ -15,7 +15,7 @@ impl Duty for Unsupported {
     fn plan(&self) -> Plan {
         // A short grace, which tests have, is looked at often enough.
         let every = Duration::from_mins(5).min(self.grace / 2).max(Duration::from_millis(100));
-        Plan { name: "unsupported jobs", every, wakes: |_| false, everywhere: false }
+        Plan { name: "unsupported jobs", every, wakes: None, everywhere: false }
     }
 
     fn pass<'a>(&'a mut self, app: &'a App) -> Pass<'a> {

@@ -12,7 +12,7 @@ pub(super) struct Usage;
 
 impl Duty for Usage {
     fn plan(&self) -> Plan {
-        Plan { name: "usage", every: Duration::from_secs(5), wakes: |_| false, everywhere: false }
+        Plan { name: "usage", every: Duration::from_secs(5), wakes: None, everywhere: false }
     }
 
     fn pass<'a>(&'a mut self, app: &'a App) -> Pass<'a> {

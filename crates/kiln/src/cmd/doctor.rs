@@ -1,5 +1,6 @@
 //! `kiln doctor`: what is wrong, and what to do.
 
+use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -47,7 +48,7 @@ fn shown(finding: &Checkup) -> String {
     };
     let mut text = format!("{mark} {}: {}\n", finding.what, finding.finding);
     if let Some(advice) = &finding.advice {
-        text += &format!("    {advice}\n");
+        let _ = writeln!(text, "    {advice}");
     }
     text
 }

@@ -53,25 +53,25 @@ impl Mirrors {
         let _one_at_a_time = busy.lock().unwrap_or_else(PoisonError::into_inner);
         let path = self.path(repository);
         if !path.join("HEAD").exists() {
-            return self.make(git, repository, &path);
+            return make(git, repository, &path);
         }
         fetch(git, repository, &path)
     }
+}
 
-    /// Makes it beside its place first: one that is half made is never taken for whole.
-    fn make(&self, git: &Git, repository: &Location, path: &Path) -> Result<(), SourceError> {
-        let next = path.with_extension("new");
+/// Makes it beside its place first: one that is half made is never taken for whole.
+fn make(git: &Git, repository: &Location, path: &Path) -> Result<(), SourceError> {
+    let next = path.with_extension("new");
+    let _ = fs::remove_dir_all(&next);
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&next);
+    made.map_err(|error| broken(&next, &error))?;
+    git.ask(&next, &["init", "--quiet", "--bare"], FETCH, MOST)?.or_broken()?;
+    let filled = fetch(git, repository, &next).and_then(|()| set_head(git, repository, &next));
+    if let Err(error) = filled {
         let _ = fs::remove_dir_all(&next);
-        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&next);
-        made.map_err(|error| broken(&next, &error))?;
-        git.ask(&next, &["init", "--quiet", "--bare"], FETCH, MOST)?.or_broken()?;
-        let filled = fetch(git, repository, &next).and_then(|()| set_head(git, repository, &next));
-        if let Err(error) = filled {
-            let _ = fs::remove_dir_all(&next);
-            return Err(error);
-        }
-        fs::rename(&next, path).map_err(|error| broken(path, &error))
+        return Err(error);
     }
+    fs::rename(&next, path).map_err(|error| broken(path, &error))
 }
 
 fn broken(path: &Path, error: &std::io::Error) -> SourceError {
@@ -118,7 +118,7 @@ fn remotely(
             let why = without_passwords(&why, source);
             SourceError::Broken(format!("cannot fetch `{}`: {why}", shown(source)))
         }
-        other => other,
+        missing @ SourceError::NotFound(_) => missing,
     })
 }
 

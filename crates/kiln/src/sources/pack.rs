@@ -1,6 +1,6 @@
 //! Contents of files, and what git clients fetch.
 
-use std::io::{self, BufRead as _, BufReader, Read, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::time::Duration;
 
@@ -128,7 +128,7 @@ pub(super) fn upload(
         Question { settings: &settings, protocol, ..Question::new(place, &words, SENDING) };
     let input = input(&body.unwrap_or_default())?;
     let copy = |mut output: io::PipeReader| {
-        let mut bytes = [0; 32 << 10];
+        let mut bytes = vec![0; 64 << 10];
         loop {
             match output.read(&mut bytes)? {
                 0 => return Ok(()),

@@ -1,4 +1,5 @@
 //! `kiln server` and `kiln up`, started and stopped as people do.
+#![expect(clippy::unwrap_used, reason = "a panic is the report")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -13,7 +14,7 @@ use serde_json::Value;
 use super::Place;
 
 /// Longer than anything here takes on a machine that is very busy.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A server that runs, and what it says.
 struct Running {

@@ -1,5 +1,7 @@
 //! What a server that starts says to whoever started it.
 
+use std::fmt::Write as _;
+
 use anyhow::Result;
 use kiln_server::Server;
 use serde_json::{Value, json};
@@ -38,10 +40,10 @@ impl<'c> Story<'c> {
                 let version = env!("CARGO_PKG_VERSION");
                 let mut text = format!("{name} {version} serves {}\n", config.public_url);
                 if let Some(link) = &link {
-                    text += &format!("  first visit  {link}\n");
+                    let _ = writeln!(text, "  first visit  {link}");
                     text += "               (works once, within a day; you will be `admin`)\n";
                 }
-                text += &format!("  data         {}\n", config.data.display());
+                let _ = writeln!(text, "  data         {}", config.data.display());
                 if !config.authentication {
                     text +=
                         "  everybody on this machine may do everything: authentication is off\n";
