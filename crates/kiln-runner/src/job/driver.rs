@@ -327,6 +327,10 @@ impl<'s, 'j> JobRun<'s, 'j> {
     /// Whether a step is to run. If it is although the job was cancelled before, that same cancel must
     /// not end it; one that comes later must.
     pub(super) fn holds(&mut self, frame: &Frame, condition: &str) -> Result<bool, String> {
+        if self.control.is_killed() {
+            // It would be killed at once, but not before it could do something.
+            return Ok(false);
+        }
         self.despite_cancel = self.control.is_cancelled();
         evaluate_text(condition, &self.env(frame, &Variables::default()))
             .map(|value| truthy(&value))

@@ -81,7 +81,23 @@ impl World {
         let ready = program.json_with("url");
         let address = ready["url"].as_str().expect("an address is a text").to_owned();
         let token = client_token(&data).unwrap_or_default();
-        Server { program, address, token }
+        let server = Server { program, address, token };
+        self.organization(&server);
+        server
+    }
+
+    /// Makes `acme`, whose runners and repositories the tests are about, unless it is there.
+    fn organization(&self, server: &Server) {
+        let place = self.place.below("repositories/first");
+        if server.token.is_empty() || place.path().join(".git").exists() {
+            return;
+        }
+        place.git(&["init", "-q", "-b", "main"]);
+        commit(&place);
+        let source = place.path().to_string_lossy().into_owned();
+        let new = json!({ "owner": "acme", "name": "first", "source": source });
+        let (status, made) = self.post(server, "/api/repos", &new);
+        assert_eq!(status, 201, "{made}");
     }
 
     /// A runner with these labels.
@@ -135,7 +151,7 @@ impl World {
         let (status, made) = self.post(
             server,
             "/api/registration-keys",
-            &json!({ "owner": "acme", "pool": "default" }),
+            &json!({ "pool": "default", "owner": "acme" }),
         );
         assert_eq!(status, 201, "{made}");
         made["key"].as_str().expect("a new key is shown once").to_owned()
@@ -222,7 +238,10 @@ impl World {
                         let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
                         return (status, body);
                     }
-                    Err(error) if Instant::now() < end && error.is_connect() => {
+                    Err(error)
+                        if Instant::now() < end
+                            && (error.is_connect() || method == reqwest::Method::GET) =>
+                    {
                         tokio::time::sleep(Duration::from_millis(20)).await;
                     }
                     Err(error) => panic!("{url}: {error}"),
