@@ -50,10 +50,8 @@ impl Whole {
                 sleep(Duration::from_millis(10)).await;
             }
         };
-        match timeout(PATIENCE, wait).await {
-            Ok(duty) => duty,
-            Err(_) => panic!("{:?}", self.duty(name)),
-        }
+        let done = timeout(PATIENCE, wait).await;
+        done.unwrap_or_else(|late| panic!("{late}: {:?}", self.duty(name)))
     }
 
     async fn stop(self) {
