@@ -117,7 +117,6 @@ pub const KEYS: &[Key] = &[
         "64MB",
         "How long the log of a job may be. The job goes on, its log is cut.",
     ),
-    key("limits.output", "size", "4GB", "How much a job may print."),
     key(
         "limits.unsupported",
         "duration",

@@ -80,8 +80,6 @@ pub struct Limits {
     pub job: Duration,
     /// How long a job may say nothing.
     pub silence: Duration,
-    /// Bytes that a job may print.
-    pub output: u64,
     /// Jobs that no runner could take fail after this.
     pub unsupported: Duration,
     pub connections: usize,
@@ -179,7 +177,6 @@ impl Take<'_> {
         Limits {
             job: self.get("limits.job", values::duration),
             silence: self.get("limits.silence", values::duration),
-            output: self.get("limits.output", values::size),
             unsupported: self.get("limits.unsupported", values::duration),
             connections: self.get("limits.connections", |text| values::number(text, 1, 1_000_000)),
             requests: self.get("limits.requests", count),

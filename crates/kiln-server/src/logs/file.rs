@@ -8,9 +8,11 @@ use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::UNIX_EPOCH;
 
 use bytes::Bytes;
 use kiln_core::id::RunId;
+use kiln_core::time::Timestamp;
 use kiln_proto::log::Line;
 use tokio::sync::{oneshot, watch};
 use tokio::task::spawn_blocking;
@@ -134,10 +136,10 @@ impl Logs for FileLogs {
         self.0.log(id).length.subscribe()
     }
 
-    fn runs(&self, after: RunId, limit: usize) -> Future<'_, Vec<RunId>> {
+    fn runs(&self, after: RunId, before: Timestamp, limit: usize) -> Future<'_, Vec<RunId>> {
         let path = self.0.path.clone();
         Box::pin(blocking(move || {
-            let folder = match fs::read_dir(path) {
+            let folder = match fs::read_dir(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
                 other => other?,
             };
@@ -145,8 +147,8 @@ impl Logs for FileLogs {
             let mut runs: Vec<RunId> = folder.flatten().filter_map(name).collect();
             runs.retain(|run| *run > after);
             runs.sort_unstable();
-            runs.truncate(limit);
-            Ok(runs)
+            let is_old = |run: &RunId| is_untouched(&path.join(run.to_string()), before);
+            Ok(runs.into_iter().filter(is_old).take(limit).collect())
         }))
     }
 
@@ -158,6 +160,17 @@ impl Logs for FileLogs {
             _ => Ok(()),
         }))
     }
+}
+
+/// Whether nothing in a folder was written since. What cannot be looked at is left alone.
+fn is_untouched(folder: &Path, since: Timestamp) -> bool {
+    let written = |metadata: io::Result<fs::Metadata>| {
+        let age = metadata.ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+        u64::try_from(age.as_millis()).ok()
+    };
+    let is_old = |metadata| written(metadata).is_some_and(|at| at < since.0);
+    let Ok(mut files) = fs::read_dir(folder) else { return false };
+    is_old(fs::metadata(folder)) && files.all(|file| is_old(file.and_then(|file| file.metadata())))
 }
 
 async fn blocking<T: Send + 'static>(

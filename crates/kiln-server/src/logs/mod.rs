@@ -7,6 +7,7 @@ use std::pin::Pin;
 
 use bytes::Bytes;
 use kiln_core::id::{JobId, RunId};
+use kiln_core::time::Timestamp;
 use tokio::sync::watch;
 
 pub use file::FileLogs;
@@ -38,8 +39,8 @@ pub trait Logs: Debug + Send + Sync {
     /// at the last write here, and 0 before the first.
     fn follow(&self, log: LogId) -> watch::Receiver<u64>;
 
-    /// Runs above one that have logs here, in order, `limit` at most.
-    fn runs(&self, after: RunId, limit: usize) -> Future<'_, Vec<RunId>>;
+    /// Runs above one whose logs were last written before then, in order, `limit` at most.
+    fn runs(&self, after: RunId, before: Timestamp, limit: usize) -> Future<'_, Vec<RunId>>;
 
     /// Removes all logs of a run.
     fn forget(&self, run: RunId) -> Future<'_, ()>;

@@ -178,7 +178,7 @@ fn fleet(read: &Read, findings: &mut Findings) {
         findings.warn(
             "runners",
             "there is no runner: jobs wait for one",
-            "start one with `kiln runner`; `kiln token registration-key` makes a key for it",
+            "start one with `kiln runner`; `kiln runners key` makes a key for it",
         );
         return;
     }

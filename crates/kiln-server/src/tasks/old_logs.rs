@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kiln_core::id::RunId;
+use kiln_core::time::Timestamp;
 use kiln_store::{Tx, runs};
 
 use super::driver::{Done, Duty, Pass, Plan};
 use crate::app::App;
+use crate::clock;
 
 /// How many runs are looked up at a time.
 const PIECE: usize = 500;
@@ -31,7 +33,11 @@ impl Duty for OldLogs {
 
     fn pass<'a>(&'a mut self, app: &'a App) -> Pass<'a> {
         Box::pin(async {
-            let kept = app.logs.runs(self.after, PIECE).await?;
+            // Logs that no retention would remove are not removed either: a server that was given the wrong
+            // database knows none of its runs.
+            let keep = u64::try_from(app.config.keep.runs.as_millis()).unwrap_or(u64::MAX);
+            let before = Timestamp(clock::now().0.saturating_sub(keep));
+            let kept = app.logs.runs(self.after, before, PIECE).await?;
             let asked = kept.clone();
             let known = async move |tx: &mut Tx<'_>| runs::existing(tx, &asked).await;
             let known: BTreeSet<RunId> = app.store.read(known).await?.into_iter().collect();

@@ -50,10 +50,8 @@ impl Whole {
                 sleep(Duration::from_millis(10)).await;
             }
         };
-        match timeout(PATIENCE, wait).await {
-            Ok(duty) => duty,
-            Err(_) => panic!("{:?}", self.duty(name)),
-        }
+        let done = timeout(PATIENCE, wait).await;
+        done.unwrap_or_else(|late| panic!("{late}: {:?}", self.duty(name)))
     }
 
     async fn stop(self) {
@@ -96,13 +94,19 @@ async fn jobs_that_no_runner_can_take_fail_after_the_grace(database: &Options) {
 
 async fn logs_of_runs_that_are_gone_go_too(database: &Options) {
     let data = tempfile::tempdir().unwrap();
-    let gone = data.path().join("logs/12345");
-    std::fs::create_dir_all(&gone).unwrap();
-    std::fs::write(gone.join("1.1.log"), "x").unwrap();
+    let [gone, fresh] = ["logs/12345", "logs/12346"].map(|name| data.path().join(name));
+    for folder in [&gone, &fresh] {
+        std::fs::create_dir_all(folder).unwrap();
+        std::fs::write(folder.join("1.1.log"), "x").unwrap();
+    }
+    for path in [gone.join("1.1.log"), gone.clone()] {
+        std::fs::File::open(path).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
+    }
     let whole = Whole::start(data.path(), database, |_| {}).await;
     let done = whole.until("logs", |duty| duty.passes > 0).await;
     assert_eq!(done.last_report, "1 run's logs removed");
     assert!(!gone.exists());
+    assert!(fresh.exists(), "a server with the wrong database removes nothing that is to be kept");
     whole.stop().await;
 }
 
