@@ -141,8 +141,12 @@ impl Door {
         let client = SocketAddr::new(peer.address, address.port());
         request.extensions_mut().insert(ConnectInfo(client));
         request.extensions_mut().insert(peer);
+        // After an outage all runners come back with tokens that have expired. Nobody guesses theirs.
+        let is_runner = request.uri().path().starts_with("/actions/");
         let response = self.ask(request).await;
-        self.rates.answered(peer.address, Instant::now(), response.status());
+        if !is_runner {
+            self.rates.answered(peer.address, Instant::now(), response.status());
+        }
         response
     }
 

@@ -131,9 +131,9 @@ impl Written {
         Line { at: clock::now_ms(), step, text }.write(&mut self.line);
         let length = self.line.len() as u64;
         self.room = self.room.map(|room| room.saturating_sub(length));
-        self.bytes += length;
         let result = self.log.write_all(&self.line);
         self.note(result);
+        self.bytes += length;
     }
 
     fn event(&mut self, what: What) {

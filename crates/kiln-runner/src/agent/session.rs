@@ -114,7 +114,7 @@ impl Session {
             match self.come_back(&known).await {
                 Ok(registered) => return self.take(registered, None),
                 Err(Fault::Away { why, after }) => return Err(Trouble::Later(why, after)),
-                Err(fault) if self.card.key.is_some() => {
+                Err(fault @ Fault::Unknown(_)) if self.card.key.is_some() => {
                     tracing::warn!("the server does not know this runner any more ({fault})");
                 }
                 Err(fault) => return Err(refusal(&fault, false)),

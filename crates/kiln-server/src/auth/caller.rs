@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
-use axum::http::header::{AUTHORIZATION, HeaderMap};
+use axum::http::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, ORIGIN};
 use axum::http::request::Parts;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -98,6 +98,7 @@ impl FromRequestParts<Shared> for Caller {
     async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, Failure> {
         let address = parts.extensions.get::<Peer>().map(|peer| peer.address.to_string());
         if !app.config.authentication {
+            must_be_local(parts, &app.config.public_url)?;
             return Ok(Self { who: Who::Local(Grants::everything()), address });
         }
         let token = shown_token(&parts.headers).ok_or_else(|| {
@@ -110,6 +111,34 @@ impl FromRequestParts<Shared> for Caller {
         let known = app.bearers.find(&app.store, token::hash(&token)).await?.ok_or_else(wrong)?;
         Ok(Self { who: Who::Token(known), address })
     }
+}
+
+/// Where nobody has to say who they are, a page of somebody else must not speak for them: the browser
+/// says where a request comes from, and a foreign name that leads here is not one of ours.
+fn must_be_local(parts: &Parts, public_url: &str) -> Result<(), Failure> {
+    let text = |name: HeaderName| parts.headers.get(name).and_then(|value| value.to_str().ok());
+    let refused = || Failure::forbidden("this server answers only to pages of its own");
+    let own = public_url.split_once("://").map_or(public_url, |(_, host)| host);
+    let host_of = |address: &str| {
+        let host = address
+            .rsplit_once(':')
+            .filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
+        host.map_or(address, |(host, _)| host).to_owned()
+    };
+    let is_ours = |address: &str| {
+        let host = host_of(address);
+        let loopback = ["127.0.0.1", "[::1]", "localhost"];
+        loopback.contains(&host.as_str()) || host == host_of(own)
+    };
+    if text(HOST).is_some_and(|host| !is_ours(host)) {
+        return Err(refused());
+    }
+    let origin = text(ORIGIN).map(|origin| origin.split_once("://").map_or("", |(_, host)| host));
+    if origin.is_some_and(|origin| !is_ours(origin)) {
+        return Err(refused());
+    }
+    let site = text(HeaderName::from_static("sec-fetch-site"));
+    if matches!(site, Some("cross-site" | "same-site")) { Err(refused()) } else { Ok(()) }
 }
 
 /// The secret of a request: `Bearer`, `token` as old clients of GitHub write it, or the password of

@@ -27,12 +27,17 @@ pub fn request_id() -> Option<String> {
     CURRENT.try_with(Clone::clone).ok()
 }
 
+/// The path for the log. A link that works once is a secret until then.
+fn shown(request: &Request) -> &str {
+    let path = request.uri().path();
+    if path.starts_with("/welcome/") { "/welcome/…" } else { path }
+}
+
 /// Names the request, catches panics, adds what belongs to every answer.
 pub async fn outermost(request: Request, next: Next) -> Response {
     let id = given_id(request.headers()).unwrap_or_else(new_id);
-    let span = tracing::debug_span!(
-        "request", %id, method = %request.method(), path = request.uri().path()
-    );
+    let span =
+        tracing::debug_span!("request", %id, method = %request.method(), path = shown(&request));
     let answer = async {
         let caught = AssertUnwindSafe(next.run(request)).catch_unwind().await;
         caught.unwrap_or_else(|panic| {

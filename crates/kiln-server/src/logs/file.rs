@@ -185,6 +185,9 @@ fn read(path: &Path, from: u64, limit: usize) -> io::Result<Vec<u8>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
+    if from >= file.metadata()?.len() {
+        return Ok(Vec::new());
+    }
     file.seek(SeekFrom::Start(from))?;
     let mut bytes = Vec::new();
     file.take(u64::try_from(limit).unwrap_or(u64::MAX)).read_to_end(&mut bytes)?;

@@ -105,6 +105,16 @@ impl Poll<'_> {
             if left.is_zero() || self.app.stopping.is_cancelled() {
                 return Ok(None);
             }
+            if self.want() == 0 {
+                // It must not be woken in the place of one that can work.
+                drop(taken);
+                tokio::select! {
+                    _ = nudges.changed() => {}
+                    () = tokio::time::sleep_until(self.until) => return Ok(None),
+                    () = self.app.stopping.cancelled() => return Ok(None),
+                }
+                continue;
+            }
             tokio::select! {
                 woken = taken.sleep(left) => match woken {
                     Some(woken) => seat = Some(woken),
@@ -133,7 +143,8 @@ impl Poll<'_> {
         // A database that hangs must not hold the runner longer than it wants to wait.
         match timeout_at(self.until + Duration::from_secs(5), claim).await {
             Ok(offered) => offered,
-            Err(_) => Ok(Offered::default()),
+            // It may be done after all: the runner asks the same question again.
+            Err(_) => Err(StoreError::Transient("the claim took too long".to_owned())),
         }
     }
 

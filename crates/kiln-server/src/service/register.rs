@@ -9,7 +9,7 @@ use kiln_core::id::{JobId, OrgId, RunnerId};
 use kiln_core::queue::{Capabilities, Offer};
 use kiln_proto::runner::{self as wire, HEARTBEAT, Register, Registered};
 use kiln_proto::version::{OLDEST, PROTOCOL};
-use kiln_store::claims::{self, LEASE};
+use kiln_store::claims::{self, LEASE, Lease};
 use kiln_store::directory::runners::{About, NewRunner};
 use kiln_store::directory::{registration_keys, runners};
 use kiln_store::runs::{Answer as Became, Happened, JobNews, Word};
@@ -211,11 +211,19 @@ pub async fn unregister(app: &App, id: RunnerId) -> Answer<u64> {
     };
     let held = app.store.write(work).await?;
     app.fleet.forget(id);
+    give_all_back(app, id, held, "the runner has left").await
+}
+
+/// Gives back what a runner had; says how many jobs that were.
+pub(super) async fn give_all_back(
+    app: &App,
+    runner: RunnerId,
+    held: Vec<Lease>,
+    reason: &str,
+) -> Answer<u64> {
     let mut returned = 0;
     for lease in held {
-        if give_back(app, lease.job, lease.claim, id, "the runner has left").await? {
-            returned += 1;
-        }
+        returned += u64::from(give_back(app, lease.job, lease.claim, runner, reason).await?);
     }
     Ok(returned)
 }

@@ -77,7 +77,8 @@ pub async fn events(app: &App, access: JobAccess, said: Events) -> Answer<Heard>
     }
     let words = words(&said.events);
     let events = said.events.into_iter().map(reported).collect::<Answer<Vec<_>>>()?;
-    let in_order = events.windows(2).all(|pair| pair[0].sequence + 1 == pair[1].sequence);
+    let in_order =
+        events.windows(2).all(|pair| pair[0].sequence.checked_add(1) == Some(pair[1].sequence));
     if !in_order || events.first().is_some_and(|first| first.sequence == 0) {
         let detail = "events.sequence: expected numbers from 1 on, each one more than the last";
         return Err(Failure::invalid(detail));

@@ -17,7 +17,7 @@ use crate::sources::{Location, SourceError};
 
 /// Whether git must fetch from there, which may take a while.
 pub fn is_remote(source: &str) -> bool {
-    !source.starts_with('/') && !source.starts_with("file:")
+    !source.starts_with('/')
 }
 
 /// A repository that the caller may do this with, and the name of its owner.
@@ -193,8 +193,15 @@ pub fn check_source(source: &str, administrator: bool) -> Answer<()> {
     }
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let host = host_of(authority);
-    if host.is_empty() || host.starts_with('-') {
+    // What is written in another way, with escapes for example, means other hosts to git than to us.
+    let is_plain = host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte));
+    if host.is_empty() || host.starts_with('-') || !is_plain {
         return wrong("names no host");
+    }
+    if scheme == "ssh" && !administrator {
+        // It would be fetched with the keys of the server, which may open what is not the caller's.
+        let message = "only an administrator of the installation may name sources by ssh";
+        return Err(Failure::forbidden(message));
     }
     if is_private(&host) && !administrator {
         let message = "only an administrator of the installation may name private addresses";
@@ -226,18 +233,23 @@ fn is_private(host: &str) -> bool {
                 || address.is_link_local()
                 || address.is_unspecified()
                 || address.is_broadcast()
+                // Shared by the customers of a provider.
+                || address.octets()[0] == 100 && address.octets()[1] & 0xc0 == 64
         }
         Ok(IpAddr::V6(address)) => {
             let first = address.segments()[0];
             address.is_loopback()
                 || address.is_unspecified()
-                || address.to_ipv4_mapped().is_some()
+                || address.to_ipv4().is_some()
+                || first == 0x64
                 || first & 0xfe00 == 0xfc00
                 || first & 0xffc0 == 0xfe80
         }
         // A number, or a name without a point, is looked up in the server's own surroundings.
         Err(_) => {
-            !host.contains('.') || host.bytes().all(|one| one.is_ascii_digit() || one == b'.')
+            let last = host.rsplit('.').next().unwrap_or_default();
+            let is_number = last.starts_with("0x") || last.bytes().all(|one| one.is_ascii_digit());
+            !host.contains('.') || is_number
         }
     }
 }
@@ -266,6 +278,8 @@ mod tests {
             "ssh://-oProxyCommand=evil/a",
             "https://a\nb/c",
             "git@example.com:a/b",
+            "http://127%2e0.0.1/a",
+            "http://１２７.0.0.1/a",
         ] {
             check(bad, true, Some(422));
         }
@@ -286,6 +300,12 @@ mod tests {
             "http://[fd00::1]/a",
             "http://2130706433/a",
             "http://127.1/a",
+            "http://0x7f.0.0.1/a",
+            "http://127.0.0.0x1/a",
+            "http://[::127.0.0.1]/a",
+            "http://[64:ff9b::7f00:1]/a",
+            "http://100.64.0.1/a",
+            "ssh://git@example.com/a",
             "http://build/a",
             "https://git.internal/a",
             "https://LOCALHOST./a",

@@ -6,9 +6,10 @@ use kiln_core::queue::Capabilities;
 use kiln_proto::api;
 use kiln_store::directory::pools;
 use kiln_store::directory::runners::{self, Listed, Runner, RunnerState};
-use kiln_store::{Page, Refusal, Scope, Signal, StoreError, Tx};
+use kiln_store::{Page, Refusal, Scope, Signal, StoreError, Tx, claims};
 
 use super::names::Names;
+use super::register;
 use super::runs::FIND;
 use crate::app::App;
 use crate::auth::Caller;
@@ -85,12 +86,17 @@ pub async fn remove(app: &App, caller: &Caller, id: RunnerId) -> Answer<()> {
     let actor = caller.actor();
     let work = async move |tx: &mut Tx<'_>| {
         tx.signal(Signal::Runner(id));
-        runners::unregister(tx, scope, &actor, id).await
+        let held = claims::leases_of(tx, id).await?;
+        runners::unregister(tx, scope, &actor, id).await?;
+        Ok(held)
     };
-    match app.store.write(work).await {
+    let held = match app.store.write(work).await {
         Err(StoreError::Refused(Refusal::NotFound(_))) => Err(Failure::not_found("runner")),
         answer => Ok(answer?),
-    }
+    }?;
+    app.fleet.forget(id);
+    register::give_all_back(app, id, held, "the runner was removed").await?;
+    Ok(())
 }
 
 fn shown(listed: &Listed) -> api::Runner {

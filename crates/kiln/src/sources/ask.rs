@@ -182,6 +182,8 @@ impl Git {
         // environment, where an address with a password is not seen by other users.
         let mut all = vec![("safe.directory", "*"), ("gc.auto", "0")];
         all.extend([("maintenance.auto", "false"), ("log.showSignature", "false")]);
+        // A public host must not lead to a private one.
+        all.push(("http.followRedirects", "false"));
         all.extend(settings.iter().copied());
         let mut env = self.environment.clone();
         env.push(("GIT_CONFIG_COUNT".into(), all.len().to_string().into()));

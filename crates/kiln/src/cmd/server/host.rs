@@ -2,6 +2,7 @@
 
 use std::io::stderr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use kiln_server::config::Config;
@@ -10,7 +11,6 @@ use kiln_server::{Server, StartError};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tokio::net::TcpListener;
-use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
@@ -19,10 +19,17 @@ use crate::sources::GitSources;
 /// The exit code of a process that is interrupted twice.
 const AT_ONCE: i32 = 130;
 
-/// Threads for a server.
-pub(crate) fn runtime() -> Result<Runtime> {
+/// How long a question to git may hold up the end.
+const LAST_MOMENT: Duration = Duration::from_secs(2);
+
+/// Runs a server on threads of its own, and does not wait for ever for what still goes on at its end.
+pub(crate) fn run<T>(server: impl Future<Output = Result<T>>) -> Result<T> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
-    builder.thread_name("kiln").enable_all().build().context("cannot start threads")
+    let runtime = builder.thread_name("kiln").enable_all().build();
+    let runtime = runtime.context("cannot start threads")?;
+    let answer = runtime.block_on(server);
+    runtime.shutdown_timeout(LAST_MOMENT);
+    answer
 }
 
 /// Opens everything. What cannot be opened is said in words.

@@ -21,7 +21,7 @@ pub(crate) fn run(args: &ServeArgs, console: &mut Console) -> Result<Outcome> {
     }
     let told = Told::checked(&args.settings)?;
     host::log(&told.config, &told.config.log)?;
-    host::runtime()?.block_on(async {
+    host::run(async {
         let (server, listener) = host::start(told.config).await?;
         host::on_signals(server.app().stopping.clone())?;
         Story::new(console, args.json).serving(&server, "kiln server")?;

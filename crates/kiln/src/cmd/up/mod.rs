@@ -29,7 +29,7 @@ pub(crate) fn run(args: &UpArgs, console: &mut Console) -> Result<Outcome> {
     // Its runner is this machine's own, and so are those who can reach it.
     told.config.allow_shared_host |= !args.no_runner;
     host::log(&told.config, &filter(&told))?;
-    host::runtime()?.block_on(async {
+    host::run(async {
         let (server, listener) = host::start(told.config).await?;
         // A signal ends the runner first: what it hands back, the server must still hear.
         let interrupted = CancellationToken::new();

@@ -1,5 +1,4 @@
 //! Cancel in every state, within its bound. (S14)
-#![expect(clippy::unwrap_used, reason = "a panic is the report")]
 
 use std::time::{Duration, Instant};
 

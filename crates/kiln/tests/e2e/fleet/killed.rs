@@ -1,5 +1,4 @@
 //! Runners and servers that die in the middle of a job.
-#![expect(clippy::unwrap_used, reason = "a panic is the report")]
 
 use super::world::job;
 use super::{Kind, World, on_both};

@@ -1,5 +1,4 @@
 //! From a trigger to the last line of a log.
-#![expect(clippy::unwrap_used, reason = "a panic is the report")]
 
 use serde_json::json;
 

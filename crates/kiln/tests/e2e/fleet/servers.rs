@@ -1,5 +1,4 @@
 //! Two servers on one PostgreSQL.
-#![expect(clippy::unwrap_used, reason = "a panic is the report")]
 
 use super::world::job;
 use super::{Kind, World};

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::Place;
 
 /// Nothing here takes longer, on a machine however busy.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
