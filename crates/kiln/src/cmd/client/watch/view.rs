@@ -212,15 +212,16 @@ fn plain(change: &Change<'_>, text: &mut String) {
         Change::Finished(job) => {
             let end = standing(&job.status, job.conclusion.as_deref());
             let style = end.style;
-            line(job, format!("{style}{}{style:#}{}", end.word, reason(job)))
+            line(job, format!("{style}{}{style:#}{}", end.word, reason(job, end.word)))
         }
     });
 }
 
 /// Why a job ended as it did, if that is not plain.
-fn reason(job: &Job) -> String {
+fn reason(job: &Job, end: &str) -> String {
     let reason = one_line(&job.reason);
-    if reason.is_empty() { String::new() } else { format!("{QUIET}: {reason}{QUIET:#}") }
+    // That it succeeded because it succeeded helps nobody.
+    if reason.is_empty() || reason == end { String::new() } else { format!("{QUIET}: {reason}{QUIET:#}") }
 }
 
 /// What scrolls away above the moving lines: jobs that have ended.
@@ -230,7 +231,7 @@ fn above(change: &Change<'_>, text: &mut String) {
     let style = end.style;
     let _ = write!(text, "{style}{}{style:#} {}", end.mark, one_line(&job.name));
     if job.conclusion.as_deref() != Some("success") {
-        let _ = write!(text, "  {style}{}{style:#}{}", end.word, reason(job));
+        let _ = write!(text, "  {style}{}{style:#}{}", end.word, reason(job, end.word));
     }
     if let Some(time) = job_took(job, Timestamp(u64::MAX)) {
         let _ = write!(text, "  {QUIET}{}{QUIET:#}", took(time));
