@@ -212,7 +212,7 @@ fn plain(change: &Change<'_>, text: &mut String) {
         Change::Finished(job) => {
             let end = standing(&job.status, job.conclusion.as_deref());
             let style = end.style;
-            line(job, format!("{style}{}{style:#}{}", end.word, reason(job, end.word)))
+            line(job, format!("{style}{}{style:#}{}", end.word, reason(job, &end.word)))
         }
     });
 }
@@ -221,7 +221,11 @@ fn plain(change: &Change<'_>, text: &mut String) {
 fn reason(job: &Job, end: &str) -> String {
     let reason = one_line(&job.reason);
     // That it succeeded because it succeeded helps nobody.
-    if reason.is_empty() || reason == end { String::new() } else { format!("{QUIET}: {reason}{QUIET:#}") }
+    if reason.is_empty() || reason == end {
+        String::new()
+    } else {
+        format!("{QUIET}: {reason}{QUIET:#}")
+    }
 }
 
 /// What scrolls away above the moving lines: jobs that have ended.
@@ -231,7 +235,7 @@ fn above(change: &Change<'_>, text: &mut String) {
     let style = end.style;
     let _ = write!(text, "{style}{}{style:#} {}", end.mark, one_line(&job.name));
     if job.conclusion.as_deref() != Some("success") {
-        let _ = write!(text, "  {style}{}{style:#}{}", end.word, reason(job, end.word));
+        let _ = write!(text, "  {style}{}{style:#}{}", end.word, reason(job, &end.word));
     }
     if let Some(time) = job_took(job, Timestamp(u64::MAX)) {
         let _ = write!(text, "  {QUIET}{}{QUIET:#}", took(time));
@@ -253,7 +257,7 @@ fn ending(detail: &RunDetail, now: Timestamp) -> String {
         let name = column(&one_line(&job.name), names);
         let time = job_took(job, now).map(took).unwrap_or_default();
         let gap = " ".repeat(10_usize.saturating_sub(width(&end.word)));
-        let rest = format!("{gap} {time:>8}{}", reason(job));
+        let rest = format!("{gap} {time:>8}{}", reason(job, &end.word));
         let _ = writeln!(text, "{name}  {style}{}{style:#}{}", end.word, rest.trim_end());
     }
     let run = &detail.run;
