@@ -94,6 +94,11 @@ class Plane:
         wait_for(lambda: urllib.request.urlopen(f"{self.address}/ready", timeout=5))
         self.took = time.perf_counter() - self.began
 
+    def ready(self):
+        """Makes the organization whose runners and repositories are measured."""
+        self.repository(self.data.parent / f"{self.data.name}-first", "on: workflow_dispatch\njobs: {}\n")
+        return self
+
     def token(self):
         text = (self.data / "client.toml").read_text()
         return next(line.split('"')[1] for line in text.splitlines() if line.startswith("token"))
@@ -124,8 +129,19 @@ class Plane:
         arguments += ["--data", self.data.parent / f"runner-{name}", *more]
         runner = subprocess.Popen(arguments, stdout=self.log, stderr=self.log)
         self.runners.append(runner)
-        wait_for(lambda: any(known["name"] == name for known in self.call("/api/runners")["items"]))
         return runner
+
+    def known_runners(self):
+        count, after = 0, ""
+        while True:
+            page = self.call(f"/api/runners?limit=100{after}")
+            count += len(page["items"])
+            if page["next"] is None:
+                return count
+            after = f"&after={page['next']}"
+
+    def await_runners(self):
+        wait_for(lambda: self.known_runners() >= len(self.runners), pause=0.05)
 
     def stop(self):
         for process in [*self.runners, self.process]:
@@ -236,10 +252,11 @@ c = BuildmasterConfig = dict(
 def latency(kiln, rounds, buildbot, scratch):
     stamps = scratch / "stamps"
     stamps.mkdir()
-    plane = Plane(kiln, "server", scratch / "latency")
+    plane = Plane(kiln, "server", scratch / "latency").ready()
     try:
         plane.repository(scratch / "stamp", WORKFLOW.format(stamps=stamps))
         plane.runner("one")
+        plane.await_runners()
         ours = latencies(lambda: plane.trigger("stamp"), lambda run: stamps / str(run), rounds, 0.02)
     finally:
         plane.stop()
@@ -260,12 +277,13 @@ def latency(kiln, rounds, buildbot, scratch):
 
 
 def fanout(kiln, rounds, buildbot, scratch):
-    plane = Plane(kiln, "server", scratch / "fanout")
+    plane = Plane(kiln, "server", scratch / "fanout").ready()
     try:
         legs = ", ".join(str(leg) for leg in range(256))
         plane.repository(scratch / "fan", FAN.format(legs=legs))
         for number in range(256):
             plane.runner(f"r{number}")
+        plane.await_runners()
         time.sleep(2)
         best = None
         for _ in range(3):
@@ -299,9 +317,10 @@ def _seconds(text):
 
 
 def memory(kiln, rounds, buildbot, scratch):
-    plane = Plane(kiln, "server", scratch / "memory")
+    plane = Plane(kiln, "server", scratch / "memory").ready()
     try:
         runner = plane.runner("one")
+        plane.await_runners()
         time.sleep(5)
         goal("server_idle", resident(plane.process.pid), 40, "MB")
         goal("runner_idle", resident(runner.pid), 15, "MB")

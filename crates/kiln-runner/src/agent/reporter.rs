@@ -1,6 +1,6 @@
 //! Writes what happens in a job to its spool, and wakes those who deliver it.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -42,6 +42,11 @@ struct Written {
     room: Option<u64>,
     limit: u64,
     failed: Option<io::Error>,
+    /// The disk is full, or worse: what is promised must not be more than what is there.
+    log_ends: bool,
+    events_end: bool,
+    /// How long the file of events is.
+    event_bytes: u64,
     line: Vec<u8>,
 }
 
@@ -61,6 +66,9 @@ impl SpoolReporter {
             room: Some(limit),
             limit,
             failed: None,
+            log_ends: false,
+            events_end: false,
+            event_bytes: 0,
             line: Vec::new(),
         };
         Ok(Self { spool: spool.clone(), written: Mutex::new(written), progress })
@@ -88,7 +96,11 @@ impl SpoolReporter {
     /// Lets those who deliver have what there is.
     fn wake(&self, written: &mut Written) {
         let flushed = written.log.flush();
-        written.note(flushed);
+        written.note_log(flushed);
+        if written.log_ends {
+            let there = fs::metadata(self.spool.log()).map_or(0, |log| log.len());
+            written.bytes = written.bytes.min(there);
+        }
         let (log, events) = (written.bytes, written.sequence);
         self.progress.send_if_modified(|progress| {
             let is_more = progress.log != log || progress.events != events;
@@ -118,7 +130,7 @@ impl SpoolReporter {
 impl Written {
     /// Over the limit the job goes on, and the log says where it was cut.
     fn line(&mut self, step: usize, text: &[u8]) {
-        let Some(room) = self.room else { return };
+        let Some(room) = self.room.filter(|_| !self.log_ends) else { return };
         let cut;
         let mut text = text;
         if (text.len() as u64) >= room {
@@ -132,16 +144,31 @@ impl Written {
         let length = self.line.len() as u64;
         self.room = self.room.map(|room| room.saturating_sub(length));
         let result = self.log.write_all(&self.line);
-        self.note(result);
         self.bytes += length;
+        self.note_log(result);
     }
 
     fn event(&mut self, what: What) {
+        if self.events_end {
+            return;
+        }
         let event = Event { sequence: self.sequence + 1, at: clock::now_ms(), what };
         let Ok(mut text) = serde_json::to_vec(&event) else { return };
         text.push(b'\n');
-        self.sequence += 1;
         let result = self.events.write_all(&text);
+        if result.is_ok() {
+            self.sequence += 1;
+            self.event_bytes += text.len() as u64;
+        } else {
+            // Half an event is none.
+            self.events_end = true;
+            let _ = self.events.set_len(self.event_bytes);
+        }
+        self.note(result);
+    }
+
+    fn note_log(&mut self, result: io::Result<()>) {
+        self.log_ends |= result.is_err();
         self.note(result);
     }
 
@@ -211,15 +238,42 @@ mod tests {
     use super::super::spool::State;
     use super::*;
 
+    fn spool(data: &std::path::Path) -> Spool {
+        std::fs::create_dir_all(data.join("jobs")).unwrap();
+        let job = JobRef { job_id: 1, attempt: 1 };
+        let spool = Spool::of(data, job);
+        let (name, token, tree) = (String::new(), String::new(), String::new());
+        spool.create(&State { job, name, token, tree }).unwrap();
+        spool
+    }
+
+    #[test]
+    fn a_full_disk_ends_what_is_promised_with_what_is_there() {
+        let data = tempfile::tempdir().unwrap();
+        let spool = spool(data.path());
+        let (sender, progress) = watch::channel(Progress::default());
+        let reporter = SpoolReporter::new(&spool, 0, sender).unwrap();
+        reporter.step_started(0, "x");
+        reporter.line(0, b"there");
+        reporter.flush();
+        let there = std::fs::metadata(spool.log()).unwrap().len();
+        let full = || File::options().write(true).open("/dev/full").unwrap();
+        reporter.written().log = BufWriter::with_capacity(1, full());
+        reporter.written().events = full();
+        reporter.line(0, b"lost");
+        reporter.step_started(1, "y");
+        reporter.finish(Complete { conclusion: "failure".into(), ..Complete::default() });
+        let progress = progress.borrow();
+        let complete = progress.complete.as_ref().unwrap();
+        assert_eq!((complete.log_bytes, complete.sequence), (there, 1));
+        assert!(reporter.failure().is_some());
+    }
+
     /// S13
     #[test]
     fn a_log_is_cut_at_a_line_and_says_where_while_events_go_on() {
         let data = tempfile::tempdir().unwrap();
-        std::fs::create_dir_all(data.path().join("jobs")).unwrap();
-        let job = JobRef { job_id: 1, attempt: 1 };
-        let spool = Spool::of(data.path(), job);
-        let (name, token, tree) = (String::new(), String::new(), String::new());
-        spool.create(&State { job, name, token, tree }).unwrap();
+        let spool = spool(data.path());
         let (sender, progress) = watch::channel(Progress::default());
         let reporter = SpoolReporter::new(&spool, 40, sender).unwrap();
         reporter.step_started(0, "x");
