@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     fn spool(data: &std::path::Path) -> Spool {
-        std::fs::create_dir_all(data.join("jobs")).unwrap();
+        fs::create_dir_all(data.join("jobs")).unwrap();
         let job = JobRef { job_id: 1, attempt: 1 };
         let spool = Spool::of(data, job);
         let (name, token, tree) = (String::new(), String::new(), String::new());
@@ -256,7 +256,7 @@ mod tests {
         reporter.step_started(0, "x");
         reporter.line(0, b"there");
         reporter.flush();
-        let there = std::fs::metadata(spool.log()).unwrap().len();
+        let there = fs::metadata(spool.log()).unwrap().len();
         let full = || File::options().write(true).open("/dev/full").unwrap();
         reporter.written().log = BufWriter::with_capacity(1, full());
         reporter.written().events = full();
@@ -282,7 +282,7 @@ mod tests {
         }
         reporter.flush();
         reporter.finish(Complete { conclusion: "success".into(), ..Complete::default() });
-        let log = std::fs::read_to_string(spool.log()).unwrap();
+        let log = fs::read_to_string(spool.log()).unwrap();
         let texts: Vec<&str> =
             log.lines().map(|line| line.splitn(3, ' ').nth(2).unwrap()).collect();
         assert_eq!(texts, ["first", "[the log was cut here: it is longer than 40 bytes]"]);
