@@ -44,7 +44,7 @@ async fn a_run_shows_its_jobs_and_why_they_wait(server: Server) {
     let of = |name: &str, status: &str, conclusion: &str, reason: &str| {
         (name.to_owned(), status.to_owned(), conclusion.to_owned(), reason.to_owned())
     };
-    assert_eq!(row(&seen, 0), of("first", "queued", "-", "waits for a runner"));
+    assert_eq!(row(&seen, 0), of("first", "queued", "-", "no runner is there"));
     assert_eq!(row(&seen, 1), of("second", "pending", "-", "waits for `first`"));
     let never = row(&seen, 2);
     assert_eq!((never.1.as_str(), never.2.as_str()), ("completed", "skipped"));

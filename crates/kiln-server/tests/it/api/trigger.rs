@@ -38,7 +38,7 @@ async fn a_push_starts_what_listens_and_says_why_the_rest_does_not(server: Serve
     assert_eq!(seen["title"], format!("Commit {sha}"));
     assert_eq!(seen["jobs"][0]["name"], "build");
     assert_eq!(seen["jobs"][0]["status"], "queued");
-    assert_eq!(seen["jobs"][0]["reason"], "waits for a runner");
+    assert_eq!(seen["jobs"][0]["reason"], "no runner is there");
     // A forge that tells it twice means one run.
     let again = ada.post(&path, empty()).await.expect(201);
     assert_eq!(again["runs"][0]["id"], run);
