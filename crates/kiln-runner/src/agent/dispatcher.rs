@@ -137,8 +137,9 @@ impl Dispatcher {
     /// There is nothing more to say about it.
     pub(super) fn ended(&mut self, job: JobRef, given_back: bool) {
         self.finished(job);
-        self.jobs.remove(&job);
-        self.given_back += u64::from(given_back);
+        // One that was never taken was counted when it came.
+        let was_ours = self.jobs.remove(&job).is_some();
+        self.given_back += u64::from(given_back && was_ours);
     }
 
     /// A command of the server. One about a job that is gone comes too late.
@@ -230,6 +231,8 @@ mod tests {
         assert_eq!(dispatcher.claimed(B), Order::Run { job: B, slot: 1 });
         assert!(!dispatcher.mood().wants_work);
         assert_eq!(dispatcher.claimed(C), Order::GiveBack(C));
+        dispatcher.ended(C, true);
+        assert_eq!(dispatcher.given_back(), 1, "it is counted once");
         dispatcher.finished(A);
         assert!(dispatcher.mood().wants_work, "what is only to be told needs no slot");
         assert_eq!(dispatcher.mood().jobs, [A, B]);

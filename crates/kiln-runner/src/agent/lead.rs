@@ -249,7 +249,7 @@ impl<'a> Lead<'a> {
         let reference = job.reference();
         tracing::info!(job = job.job_id, name = job.job_name, repo = job.repo, "claimed");
         let (Ok(control), Some(identity)) = (Control::new(), self.agent.session.identity()) else {
-            self.dispatcher.ended(reference, true);
+            self.dispatcher.finished(reference);
             let why = "the runner has too many files open";
             return self.give_back(reference, job.token.clone(), why);
         };

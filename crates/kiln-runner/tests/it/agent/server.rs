@@ -284,8 +284,10 @@ async fn claim(
             }
             let given = world.nonces.get(&asked.nonce).cloned();
             let wrong = world.call("claim");
+            // As the real one: who has said that it leaves gets nothing new.
+            let is_leaving = world.heartbeats.last().is_some_and(|said| said.draining);
             let job = given.or_else(|| {
-                let is_done = matches!(wrong, Some(Wrong::Answer(_)));
+                let is_done = is_leaving || matches!(wrong, Some(Wrong::Answer(_)));
                 (!is_done).then(|| world.queue.pop_front()).flatten()
             });
             let over = tokio::time::Instant::now() >= until;
