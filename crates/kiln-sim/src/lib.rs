@@ -1,0 +1,6 @@
+//! The real policies and the real state machine of `kiln-core` in virtual time.
+//!
+//! Nothing here reads a clock, touches a file or draws a number that a seed does not decide: the same
+//! seed gives the same history, step for step.
+
+pub mod random;
