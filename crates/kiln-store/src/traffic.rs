@@ -11,8 +11,9 @@ use crate::{Gather, Store, StoreError, Tx};
 
 /// How many words share a transaction at most, so that nobody's answer waits for long.
 const MOST: usize = 256;
-/// How many ways there are for news. Those of one run take the same, or they would wait for each other
-/// in the database. Claims go one after the other: two at a time would only pass over each other's jobs.
+/// How many ways there are for news to PostgreSQL. Those of one run take the same, or they would wait for
+/// each other in the database. Claims go one after the other: two at a time would only pass over each
+/// other's jobs. The one writer of SQLite gets more done with fewer and larger batches.
 const WAYS: usize = 2;
 
 /// How often those who got nothing look again for jobs that another server had in its hands, and after
@@ -23,7 +24,7 @@ const MOMENT: Duration = Duration::from_millis(10);
 /// The busy ways into the store. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Traffic {
-    news: [Gather<Happened, Answer>; WAYS],
+    news: Vec<Gather<Happened, Answer>>,
     claims: Gather<Asking, Offered>,
     beats: Gather<Beat, Pulse>,
     reports: Gather<Report, ReportAnswer>,
@@ -43,13 +44,18 @@ impl Traffic {
     /// Must be called where tokio runs.
     pub fn new(runs: &Runs, policy: Policy) -> Self {
         let store = runs.store().clone();
-        let news = std::array::from_fn(|_| {
+        let ways = std::env::var("WAYS")
+            .ok()
+            .and_then(|w| w.parse().ok())
+            .unwrap_or(if store.file().is_none() { WAYS } else { 1 });
+        let way = |_| {
             let runs = runs.clone();
             Gather::new(MOST, 1, move |happened| {
                 let runs = runs.clone();
                 Box::pin(async move { runs.happened(happened).await })
             })
-        });
+        };
+        let news = (0..ways).map(way).collect();
         let of_claims = store.clone();
         let claims = Gather::new(MOST, 1, move |asking| {
             let store = of_claims.clone();
@@ -76,7 +82,7 @@ impl Traffic {
 
     /// Tells a run or a job what happened.
     pub async fn happened(&self, happened: Happened) -> Result<Answer, StoreError> {
-        let way = usize::try_from(happened.run().0.unsigned_abs()).unwrap_or(0) % WAYS;
+        let way = usize::try_from(happened.run().0.unsigned_abs()).unwrap_or(0) % self.news.len();
         self.news[way].ask(happened).await
     }
 

@@ -1,87 +1,115 @@
 //! The contexts of a job's own expressions.
 
-use kiln_core::run::{JobContext, LegNo, Need, Neighbourhood, Status};
+use std::cell::RefCell;
+
+use kiln_core::run::{JobContext, LegNo, Need, Neighbourhood};
 use kiln_core::value::{Object, Value};
 
 use crate::expr::eval::{Env, StatusFunction};
 
 use super::Expressions;
 
-/// What an expression at the level of jobs sees.
-pub(super) struct JobEnv {
-    github: Value,
-    vars: Value,
-    inputs: Value,
-    needs: Value,
-    matrix: Value,
-    strategy: Value,
-    jobs: Value,
+/// What an expression at the level of jobs sees. Contexts are made when they are asked for: most texts
+/// ask for none.
+pub(super) struct JobEnv<'e> {
+    expressions: &'e Expressions,
+    place: Place<'e>,
     /// Only where secrets are handed on to a called workflow.
     secrets: Option<Value>,
-    status: Option<Status>,
-    /// The results of direct needs, for `success('job')`.
-    results: Vec<(String, &'static str)>,
+    /// Contexts that were asked for. Each is made once, because objects are compared by identity.
+    made: RefCell<Vec<(&'static str, Value)>>,
 }
 
-impl JobEnv {
+/// Where an expression stands.
+#[derive(Clone, Copy)]
+enum Place<'e> {
     /// Before any job: the run's own group.
-    pub(super) fn of_run(expressions: &Expressions) -> Self {
-        Self {
-            github: Value::object(expressions.github.clone()),
-            vars: Value::object(expressions.vars.clone()),
-            inputs: Value::object(expressions.inputs.clone()),
-            needs: Value::Null,
-            matrix: Value::Null,
-            strategy: Value::Null,
-            jobs: Value::Null,
-            secrets: None,
-            status: None,
-            results: Vec::new(),
-        }
+    Run,
+    Job(&'e JobContext<'e>),
+    /// At the outputs of a called workflow.
+    Callee {
+        inputs: &'e Object,
+        jobs: &'e [Need<'e>],
+    },
+}
+
+impl<'e> JobEnv<'e> {
+    pub(super) fn of_run(expressions: &'e Expressions) -> Self {
+        Self::at(expressions, Place::Run)
     }
 
-    pub(super) fn of_job(expressions: &Expressions, job: &JobContext<'_>) -> Self {
-        let leg = job.leg;
-        let results = job.needs.iter().map(|need| (need.id.to_owned(), need.conclusion.result()));
-        Self {
-            needs: Value::object(jobs(&job.needs)),
-            inputs: Value::object(inputs(expressions, job)),
-            matrix: leg.map_or(Value::Null, |leg| Value::object(leg.matrix.clone())),
-            strategy: leg.map_or(Value::Null, |leg| Value::object(strategy(job, leg.index))),
-            status: Some(job.status),
-            results: results.collect(),
-            ..Self::of_run(expressions)
-        }
+    pub(super) fn of_job(expressions: &'e Expressions, job: &'e JobContext<'e>) -> Self {
+        Self::at(expressions, Place::Job(job))
     }
 
-    /// For the outputs of a called workflow.
     pub(super) fn of_callee(
-        expressions: &Expressions,
-        inputs: &Object,
-        needs: &[Need<'_>],
+        expressions: &'e Expressions,
+        inputs: &'e Object,
+        jobs: &'e [Need<'e>],
     ) -> Self {
-        Self {
-            inputs: Value::object(inputs.clone()),
-            jobs: Value::object(jobs(needs)),
-            ..Self::of_run(expressions)
-        }
+        Self::at(expressions, Place::Callee { inputs, jobs })
+    }
+
+    fn at(expressions: &'e Expressions, place: Place<'e>) -> Self {
+        Self { expressions, place, secrets: None, made: RefCell::default() }
     }
 
     pub(super) fn with_secrets(self, secrets: Object) -> Self {
         Self { secrets: Some(Value::object(secrets)), ..self }
     }
 
+    fn make(&self, name: &str) -> Option<(&'static str, Value)> {
+        let Self { expressions, place, .. } = self;
+        let job = match place {
+            Place::Job(job) => Some(*job),
+            _ => None,
+        };
+        let leg = job.and_then(|job| job.leg.map(|leg| (job, leg)));
+        let some = |object: Object| Value::object(object);
+        Some(match name {
+            "github" => ("github", some(expressions.github.clone())),
+            "vars" => ("vars", some(expressions.vars.clone())),
+            "inputs" => ("inputs", some(self.inputs().clone())),
+            "needs" => ("needs", job.map(|job| some(jobs(&job.needs))).unwrap_or_default()),
+            "matrix" => {
+                ("matrix", leg.map(|(_, leg)| some(leg.matrix.clone())).unwrap_or_default())
+            }
+            "strategy" => (
+                "strategy",
+                leg.map(|(job, leg)| some(strategy(job, leg.index))).unwrap_or_default(),
+            ),
+            "jobs" => match place {
+                Place::Callee { jobs: ended, .. } => ("jobs", some(jobs(ended))),
+                _ => ("jobs", Value::Null),
+            },
+            "secrets" => ("secrets", self.secrets.clone()?),
+            _ => return None,
+        })
+    }
+
+    fn inputs(&self) -> &Object {
+        match self.place {
+            Place::Run => &self.expressions.inputs,
+            Place::Job(job) => inputs(self.expressions, job),
+            Place::Callee { inputs, .. } => inputs,
+        }
+    }
+
+    /// The result of a direct need, for `success('job')`.
     fn named(&self, job: &str) -> Result<&'static str, String> {
-        let found = self.results.iter().find(|(id, _)| id.eq_ignore_ascii_case(job));
+        let needs = match self.place {
+            Place::Job(job) => &job.needs[..],
+            _ => &[],
+        };
+        let found = needs.iter().find(|need| need.id.eq_ignore_ascii_case(job));
         found
-            .map(|(_, result)| *result)
+            .map(|need| need.conclusion.result())
             .ok_or_else(|| format!("`{job}` is not among the needs of this job"))
     }
 }
 
-fn inputs(expressions: &Expressions, job: &JobContext<'_>) -> Object {
-    let inputs = if job.scope.caller.is_some() { &job.scope.inputs } else { &expressions.inputs };
-    inputs.clone()
+fn inputs<'e>(expressions: &'e Expressions, job: &JobContext<'e>) -> &'e Object {
+    if job.scope.caller.is_some() { &job.scope.inputs } else { &expressions.inputs }
 }
 
 /// The contexts of a leg that its runner needs, too.
@@ -98,7 +126,7 @@ pub fn leg_contexts(expressions: &Expressions, hood: &Neighbourhood, leg: LegNo)
     let row = &hood.legs[&leg];
     let job = hood.context(row.node, Some(leg));
     LegContexts {
-        inputs: inputs(expressions, &job),
+        inputs: inputs(expressions, &job).clone(),
         needs: jobs(&job.needs),
         matrix: row.matrix.clone(),
         strategy: strategy(&job, row.index),
@@ -136,24 +164,19 @@ fn strategy(job: &JobContext<'_>, index: u32) -> Object {
     .collect()
 }
 
-impl Env for JobEnv {
+impl Env for JobEnv<'_> {
     fn context(&self, name: &str) -> Option<Value> {
-        let value = match name {
-            "github" => &self.github,
-            "vars" => &self.vars,
-            "inputs" => &self.inputs,
-            "needs" => &self.needs,
-            "matrix" => &self.matrix,
-            "strategy" => &self.strategy,
-            "jobs" => &self.jobs,
-            "secrets" => self.secrets.as_ref()?,
-            _ => return None,
-        };
-        Some(value.clone())
+        let mut made = self.made.borrow_mut();
+        if let Some((_, value)) = made.iter().find(|(known, _)| *known == name) {
+            return Some(value.clone());
+        }
+        let (name, value) = self.make(name)?;
+        made.push((name, value.clone()));
+        Some(value)
     }
 
     fn status(&self, function: StatusFunction, jobs: &[String]) -> Result<bool, String> {
-        let Some(status) = self.status else {
+        let Place::Job(JobContext { status, .. }) = self.place else {
             return Err(format!("`{}()` has no meaning here", function.name()));
         };
         let results = jobs.iter().map(|job| self.named(job)).collect::<Result<Vec<_>, _>>()?;

@@ -67,6 +67,16 @@ pub(super) struct Open {
     /// Why legs were lost.
     pub(super) reasons: BTreeMap<LegNo, String>,
     pub(super) before: Before,
+    pub(super) written: Written,
+}
+
+/// Which rows differ from those before, and were written.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    pub(super) attempt: bool,
+    pub(super) scopes: Vec<u32>,
+    pub(super) nodes: Vec<u32>,
+    pub(super) legs: Vec<LegNo>,
 }
 
 /// Rows as they were loaded, to find those that changed. What is not here is new.
@@ -109,6 +119,7 @@ impl Open {
             placements: BTreeMap::new(),
             reasons: BTreeMap::new(),
             before: Before::default(),
+            written: Written::default(),
         }
     }
 
@@ -162,12 +173,6 @@ impl Open {
         self.hood.legs.insert(leg.number, leg);
     }
 
-    /// Whether the row of a leg is new or differs from what it was.
-    pub(super) fn has_changed(&self, leg: &Leg) -> bool {
-        let before = self.before.jobs.get(&leg.number);
-        before.is_none_or(|past| !rows::is_same_job(past, leg, &self.jobs[&leg.number]))
-    }
-
     /// All changes were written: from now on they are what was before, and nobody else has touched the
     /// legs. Groups are not the run's alone.
     pub(super) fn settle(&mut self) {
@@ -176,28 +181,20 @@ impl Open {
         self.reasons.clear();
         self.at_hand.groups.clear();
         self.at_hand.glances.clear();
-        self.at_hand.legs = self.hood.legs.keys().copied().collect();
-        self.before.attempt = Some(self.attempt_row());
-        for (number, scope) in &self.hood.scopes {
-            let before = self.before.scopes.get(number);
-            if before.is_none_or(|before| !rows::is_same_scope(before, scope)) {
-                self.before.scopes.insert(*number, scope.clone());
-            }
+        if !self.at_hand.legs.iter().eq(self.hood.legs.keys()) {
+            self.at_hand.legs = self.hood.legs.keys().copied().collect();
         }
-        for (number, node) in &self.hood.nodes {
-            let before = self.before.nodes.get(number);
-            if before.is_none_or(|before| !rows::is_same_node(before, node)) {
-                self.before.nodes.insert(*number, node.clone());
-            }
+        let Written { attempt, scopes, nodes, legs } = std::mem::take(&mut self.written);
+        if attempt {
+            self.before.attempt = Some(self.attempt_row());
         }
-        let changed: Vec<LegNo> = self
-            .hood
-            .legs
-            .values()
-            .filter(|leg| self.has_changed(leg))
-            .map(|leg| leg.number)
-            .collect();
-        for number in changed {
+        for number in scopes {
+            self.before.scopes.insert(number, self.hood.scopes[&number].clone());
+        }
+        for number in nodes {
+            self.before.nodes.insert(number, self.hood.nodes[&number].clone());
+        }
+        for number in legs {
             let (leg, job) = (&self.hood.legs[&number], self.jobs.get_mut(&number));
             let job = job.expect("each leg that was written has an id");
             job.runner = rows::last_runner(leg, job);

@@ -4,7 +4,7 @@ use kiln_core::id::JobId;
 use kiln_core::run::{Group, Leg, LegNo, LegState, RunState, Wait};
 use kiln_core::time::Timestamp;
 
-use super::open::{Batch, Open, SharedGroup};
+use super::open::{Batch, Open, SharedGroup, Written};
 use super::rows::{self, ATTEMPTS, JOBS, Job, NODES, SCOPES};
 use super::{ends, enqueue, notes, record, release};
 use crate::sql::{Sql, Value};
@@ -28,7 +28,7 @@ pub(super) async fn save(tx: &mut Tx<'_>, batch: &mut Batch) -> Result<(), Store
     write_groups(tx, batch)?;
     record::events_and_tasks(tx, batch)?;
     for (run, open) in std::mem::take(&mut batch.runs) {
-        if open.before.attempt.as_ref() != Some(&open.attempt_row()) || !open.effects.is_empty() {
+        if open.written.attempt || !open.effects.is_empty() {
             tx.signal(Signal::Run(run));
         }
         if let Some(memory) = tx.memory() {
@@ -90,18 +90,20 @@ struct Writes {
 }
 
 impl Writes {
-    /// Whether the row is as it was says `is_same`.
+    /// Whether the row is as it was says `is_same`. Returns whether it is to be written.
     fn add<B>(
         &mut self,
         before: Option<B>,
         is_same: impl FnOnce(B) -> bool,
         row: impl FnOnce() -> Vec<Value>,
-    ) {
-        match before.map(is_same) {
-            None => self.new.push(row()),
-            Some(false) => self.changed.push(row()),
-            Some(true) => {}
-        }
+    ) -> bool {
+        let rows = match before.map(is_same) {
+            None => &mut self.new,
+            Some(false) => &mut self.changed,
+            Some(true) => return false,
+        };
+        rows.push(row());
+        true
     }
 
     fn write(self, tx: &mut Tx<'_>, table: &'static Table) -> Result<(), StoreError> {
@@ -111,14 +113,14 @@ impl Writes {
     }
 }
 
-fn write_rows(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
+fn write_rows(tx: &mut Tx<'_>, batch: &mut Batch) -> Result<(), StoreError> {
     let mut attempts = Writes::default();
     let (mut scopes, mut nodes, mut jobs) =
         (Writes::default(), Writes::default(), Writes::default());
     let (mut runs, mut moved) = (Vec::new(), Vec::new());
-    for open in batch.runs.values() {
-        let (run, before) = (&open.hood.run, &open.before);
+    for open in batch.runs.values_mut() {
         let row = open.attempt_row();
+        let (run, before) = (&open.hood.run, &open.before);
         // A new run was written as queued.
         let shown = before.attempt.as_ref().map_or_else(
             || run.attempt > 1 || run.state != RunState::Active,
@@ -127,38 +129,43 @@ fn write_rows(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
         if shown {
             runs.push(run_row(open));
         }
+        let mut written = Written::default();
         let is_same = before.attempt.as_ref().map(|before| *before == row);
-        attempts.add(is_same, |is_same| is_same, || row);
+        written.attempt = attempts.add(is_same, |is_same| is_same, || row);
         for scope in open.hood.scopes.values() {
             let is_same = |before| rows::is_same_scope(before, scope);
             let before = before.scopes.get(&scope.number);
-            scopes.add(before, is_same, || rows::scope_row(run, scope));
+            if scopes.add(before, is_same, || rows::scope_row(run, scope)) {
+                written.scopes.push(scope.number);
+            }
         }
         for node in open.hood.nodes.values() {
             let is_same = |before| rows::is_same_node(before, node);
             let before = before.nodes.get(&node.number);
-            nodes.add(before, is_same, || rows::node_row(run, node));
+            if nodes.add(before, is_same, || rows::node_row(run, node)) {
+                written.nodes.push(node.number);
+            }
         }
         for leg in open.hood.legs.values() {
             let job = &open.jobs[&leg.number];
-            let is_same = |before| rows::is_same_job(before, leg, job);
             let before = before.jobs.get(&leg.number);
-            if !tx.is_postgres()
-                && before.is_some_and(|before| rows::has_only_moved(before, leg, job))
-            {
-                if !before.is_some_and(is_same) {
-                    moved.push(rows::moved_row(leg, job));
-                }
+            if before.is_some_and(|before| rows::is_same_job(before, leg, job)) {
                 continue;
             }
-            jobs.add(before, is_same, || rows::job_row(run, leg, job));
+            written.legs.push(leg.number);
+            if before.is_some_and(|before| rows::has_only_moved(before, leg, job)) {
+                moved.push(rows::moved_row(tx.is_postgres(), run, leg, job));
+            } else {
+                jobs.add(before, |_| false, || rows::job_row(run, leg, job));
+            }
         }
+        open.written = written;
     }
     attempts.write(tx, &ATTEMPTS)?;
     write_runs(tx, runs)?;
     scopes.write(tx, &SCOPES)?;
     nodes.write(tx, &NODES)?;
-    tx.write_remembered(rows::MOVE.into(), moved)?;
+    tx.write_remembered(rows::moving(), moved)?;
     jobs.write(tx, &JOBS)
 }
 

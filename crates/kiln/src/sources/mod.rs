@@ -4,6 +4,7 @@
 //! orphans, and would take a child that it does not know for one.
 
 mod ask;
+mod loose;
 mod mirror;
 mod names;
 mod pack;
@@ -103,6 +104,9 @@ impl Sources for GitSources {
     fn resolve(&self, repository: &Location, name: &str) -> Result<Resolved, SourceError> {
         must_be_a_name(name)?;
         let place = self.place(repository)?;
+        if let Some(found) = loose::branch(&place, name) {
+            return Ok(found);
+        }
         names::resolve(name, |words| self.ask(&place, words))
     }
 

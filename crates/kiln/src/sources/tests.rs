@@ -91,6 +91,35 @@ fn names_mean_branches_then_tags_then_commits() {
 }
 
 #[test]
+fn a_branch_means_the_same_wherever_git_keeps_it() {
+    let place = Place::new();
+    let [folder, _] = place.both();
+    let first = place.git(&["rev-parse", "HEAD"]);
+    place.git(&["symbolic-ref", "refs/heads/alias", "refs/heads/main"]);
+    let resolve = |name: &str| place.sources.resolve(&folder, name).unwrap();
+    let is = |commit: &str, name: &str| {
+        let reference = Some(format!("refs/heads/{name}"));
+        assert_eq!(resolve(name), Resolved { commit: commit.to_owned(), reference });
+    };
+    is(&first, "main");
+    is(&first, "alias");
+    place.git(&["pack-refs", "--all"]);
+    is(&first, "main");
+    // The file is newer than what was packed.
+    place.write("more", "x");
+    let second = place.commit("second");
+    is(&second, "main");
+    is(&second, "alias");
+    let bad = place.folder.path().join("app/.git/refs/heads/broken");
+    std::fs::write(bad, "no commit at all\n").unwrap();
+    assert!(place.sources.resolve(&folder, "broken").is_err());
+    place.git(&["worktree", "add", "-q", "-b", "linked", "../linked"]);
+    let linked = place.folder.path().join("linked").display().to_string();
+    let linked = Location { id: 3, source: linked };
+    assert_eq!(place.sources.resolve(&linked, "linked").unwrap().commit, second);
+}
+
+#[test]
 fn files_of_a_commit_are_listed_and_read_in_one_go() {
     let place = Place::new();
     std::os::unix::fs::symlink("file", place.folder.path().join("app/deep/link")).unwrap();
