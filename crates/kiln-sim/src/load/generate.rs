@@ -61,7 +61,8 @@ pub fn generate(wanted: &Wanted) -> Load {
     let mut builder = LoadBuilder::default();
     let organizations = Organizations::new(wanted, &mut random.fork(), &mut builder);
     let pushes = pushes(wanted, &organizations, &mut random.fork(), &mut builder);
-    let work: f64 = pushes.iter().flat_map(|push| &push.jobs).map(|job| f64::from(job.seconds)).sum();
+    let work: f64 =
+        pushes.iter().flat_map(|push| &push.jobs).map(|job| f64::from(job.seconds)).sum();
     let span = work / (f64::from(wanted.runners.max(1)) * wanted.load.max(0.001));
     let mut random = random.fork();
     for push in pushes {
@@ -260,7 +261,8 @@ mod tests {
     #[test]
     fn the_greedy_organization_has_half_of_all_jobs() {
         let load = generate(&wanted(Shape::Greedy));
-        let of_greedy = load.jobs.iter().filter(|job| load.lanes[job.lane as usize].organization == 0);
+        let of_greedy =
+            load.jobs.iter().filter(|job| load.lanes[job.lane as usize].organization == 0);
         let part = count(of_greedy.count()) / count(load.jobs.len());
         assert!((0.45..0.55).contains(&part), "{part}");
         assert_eq!(load.organizations[0].name, "greedy");

@@ -175,7 +175,9 @@ impl LoadBuilder {
 
 fn place<T>(list: &[T], most: usize, what: &str) -> Result<u32, TooMuch> {
     if list.len() >= most {
-        return Err(TooMuch(format!("there are more than {most} {what}; expected at most so many")));
+        return Err(TooMuch(format!(
+            "there are more than {most} {what}; expected at most so many"
+        )));
     }
     Ok(number(list.len()))
 }

@@ -33,8 +33,9 @@ pub(super) struct Real<'l> {
     /// What was charged in advance for each job.
     charged: Vec<f64>,
     head_starts: HeadStarts,
-    /// How many heads of each lane the picker has seen in this choice.
-    seen: HashMap<usize, usize>,
+    /// How many heads of each lane the picker has seen in this choice, and of which it has seen any.
+    seen: Vec<usize>,
+    read: Vec<usize>,
 }
 
 impl<'l> Real<'l> {
@@ -49,7 +50,8 @@ impl<'l> Real<'l> {
             repositories: vec![Account::default(); load.repositories.len()],
             charged: vec![0.0; load.jobs.len()],
             head_starts: HeadStarts::default(),
-            seen: HashMap::new(),
+            seen: vec![0; load.lanes.len()],
+            read: Vec::new(),
         }
     }
 
@@ -121,10 +123,13 @@ impl<'l> Real<'l> {
     }
 
     /// Brings the next heads of a lane.
-    fn bring(&mut self, picker: &mut Picker<()>, lane: LaneId, piece: usize) {
-        let seen = self.seen.entry(place(lane.0)).or_default();
-        let class = self.load.lanes[place(lane.0)].class;
-        let jobs = self.lanes[place(lane.0)].iter().skip(*seen).take(piece);
+    fn bring(&mut self, picker: &mut Picker<()>, lane: usize, piece: usize) {
+        let seen = &mut self.seen[lane];
+        if *seen == 0 {
+            self.read.push(lane);
+        }
+        let class = self.load.lanes[lane].class;
+        let jobs = self.lanes[lane].iter().skip(*seen).take(piece);
         let head = |&job: &u32| {
             let submitted = self.load.jobs[job as usize].submitted;
             let key = key(submitted, class, &self.head_starts);
@@ -133,7 +138,21 @@ impl<'l> Real<'l> {
         let heads: Vec<Head<()>> = jobs.map(head).collect();
         *seen += heads.len();
         let exhausted = heads.len() < piece;
-        picker.heads(lane, heads, exhausted);
+        picker.heads(LaneId(id(lane)), heads, exhausted);
+    }
+
+    /// Scores can only be compared once a head of each lane is known: all are brought at once, and not
+    /// some by some as the picker would ask for them.
+    fn bring_all(&mut self, picker: &mut Picker<()>, asking: &[Asking]) {
+        let kinds = asking.iter().flat_map(|asking| self.fleet.serves(asking.pool as usize));
+        let lanes: Vec<u32> = kinds.flat_map(|&kind| self.open.of(kind)).copied().collect();
+        let piece = if picker.wanted() > 1 { picker.piece(lanes.len()) } else { 1 };
+        for lane in lanes {
+            // Several pools may serve the same kind.
+            if self.seen[lane as usize] == 0 {
+                self.bring(picker, lane as usize, piece);
+            }
+        }
     }
 
     fn take(&mut self, pick: &Pick<()>, now: i64) -> u32 {
@@ -179,14 +198,19 @@ impl Chooser for Real<'_> {
     ) {
         let mut picker = Picker::new(self.batch(now, asking, running));
         let mut picks = Vec::new();
-        self.seen.clear();
+        for lane in self.read.drain(..) {
+            self.seen[lane] = 0;
+        }
+        if self.policy == queue::Policy::Score {
+            self.bring_all(&mut picker, asking);
+        }
         loop {
             match picker.next() {
                 Next::Pick(pick) => picks.push(pick),
                 Next::Fetch(lanes) => {
                     let piece = picker.piece(lanes.len());
                     for lane in lanes {
-                        self.bring(&mut picker, lane, piece);
+                        self.bring(&mut picker, place(lane.0), piece);
                     }
                 }
                 Next::Done => break,

@@ -114,7 +114,8 @@ fn nobody_is_idle_while_there_is_work() {
         let (outcome, _) = run(load, fleet, policy);
         for now in moments(load, &outcome) {
             let (running, waiting) = at(load, &outcome, now);
-            let organization_of = |job: usize| load.lanes[load.jobs[job].lane as usize].organization;
+            let organization_of =
+                |job: usize| load.lanes[load.jobs[job].lane as usize].organization;
             for (number, pool) in (0_u32..).zip(fleet.pools()) {
                 let busy = running.iter().filter(|&&job| outcome.pools[job] == number).count();
                 let could = waiting.iter().find(|&&job| {
@@ -140,8 +141,9 @@ fn limits_hold_at_every_moment() {
         let (outcome, _) = run(load, fleet, policy);
         for now in moments(load, &outcome) {
             let (running, _) = at(load, &outcome, now);
-            let of_first =
-                running.iter().filter(|&&job| load.lanes[load.jobs[job].lane as usize].organization == 0);
+            let of_first = running
+                .iter()
+                .filter(|&&job| load.lanes[load.jobs[job].lane as usize].organization == 0);
             assert!(of_first.count() <= limit as usize, "{policy} at {now}");
         }
     });
@@ -153,14 +155,18 @@ fn figures_stay_within_their_bounds() {
     many(|load, fleet, policy| {
         let (outcome, report) = run(load, fleet, policy);
         assert!((0.0..=1.0 + 1e-9).contains(&report.utilization), "{report:?}");
-        assert!(report.makespan * 1000.0 + 0.5 >= numbers::float(load.makespan_at_least(fleet.runners())));
+        assert!(
+            report.makespan * 1000.0 + 0.5
+                >= numbers::float(load.makespan_at_least(fleet.runners()))
+        );
         let organizations = numbers::count(load.organizations.len().max(1));
         assert!(report.jain <= 1.0 + 1e-9 && report.jain >= 1.0 / organizations - 1e-9);
         let jobs: usize = report.organizations.iter().map(|one| one.jobs).sum();
         assert_eq!(jobs, load.jobs.len());
         let work: f64 = report.organizations.iter().map(|one| one.work).sum();
         assert!((work * 1000.0 - numbers::float(load.work())).abs() < 1.0);
-        let waits = load.jobs.iter().zip(&outcome.started).map(|(job, start)| start - job.submitted);
+        let waits =
+            load.jobs.iter().zip(&outcome.started).map(|(job, start)| start - job.submitted);
         let longest = waits.max().unwrap_or(0);
         assert!((report.wait.max * 1000.0 - numbers::float(longest)).abs() < 0.5);
         let wait = report.wait;

@@ -185,7 +185,10 @@ mod tests {
         check("[]", "expected a JSON object");
         check("{", "EOF while parsing");
         check("{}", "missing field `submitted`");
-        check(&JOB.replace("10", "-1"), "`submitted` is -1; expected seconds from 0 to 100000000000");
+        check(
+            &JOB.replace("10", "-1"),
+            "`submitted` is -1; expected seconds from 0 to 100000000000",
+        );
         check(&JOB.replace("1.5", "1e300"), "expected seconds from 0 to 2592000");
         check(&JOB.replace("1.5", "\"1\""), "expected f64");
         check(&JOB.replace("acme", " "), "the organization has no name");
