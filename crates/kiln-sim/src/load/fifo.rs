@@ -51,16 +51,15 @@ impl Chooser for Fifo<'_> {
         &mut self,
         _now: i64,
         asking: &[Asking],
-        running: &[u32],
+        running: &mut [u32],
         chosen: &mut Vec<(u32, u32)>,
     ) {
-        let mut running = running.to_vec();
         // As with the real policies, who can do the least is asked first.
         let mut order = asking.to_vec();
         order.sort_by_key(|asking| self.fleet.serves(asking.pool as usize).len());
         for asking in order {
             for _ in 0..asking.want {
-                let Some(head) = self.first(asking.pool as usize, &running) else { break };
+                let Some(head) = self.first(asking.pool as usize, running) else { break };
                 let (job, cell) = head;
                 let heads = &mut self.heads[self.load.cells[cell as usize].kind as usize];
                 heads.remove(&head);

@@ -13,6 +13,9 @@ use super::jobs::Load;
 use super::numbers::{id, place, seconds};
 use super::simulate::{Asking, Chooser};
 
+/// So few choices rarely take twice from one lane.
+const FEW: usize = 8;
+
 /// What an organization or a repository has used, and how long its jobs take.
 #[derive(Debug, Clone, Copy, Default)]
 struct Account {
@@ -146,7 +149,7 @@ impl<'l> Real<'l> {
     fn bring_all(&mut self, picker: &mut Picker<()>, asking: &[Asking]) {
         let kinds = asking.iter().flat_map(|asking| self.fleet.serves(asking.pool as usize));
         let lanes: Vec<u32> = kinds.flat_map(|&kind| self.open.of(kind)).copied().collect();
-        let piece = if picker.wanted() > 1 { picker.piece(lanes.len()) } else { 1 };
+        let piece = if picker.wanted() > FEW { picker.piece(lanes.len()) } else { 1 };
         for lane in lanes {
             // Several pools may serve the same kind.
             if self.seen[lane as usize] == 0 {
@@ -193,7 +196,7 @@ impl Chooser for Real<'_> {
         &mut self,
         now: i64,
         asking: &[Asking],
-        running: &[u32],
+        running: &mut [u32],
         chosen: &mut Vec<(u32, u32)>,
     ) {
         let mut picker = Picker::new(self.batch(now, asking, running));
@@ -217,7 +220,9 @@ impl Chooser for Real<'_> {
             }
         }
         for pick in &picks {
-            chosen.push((asking[pick.asker].pool, self.take(pick, now)));
+            let job = self.take(pick, now);
+            running[self.load.lane(job).organization as usize] += 1;
+            chosen.push((asking[pick.asker].pool, job));
         }
     }
 }

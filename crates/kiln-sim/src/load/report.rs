@@ -56,33 +56,13 @@ fn word<S: serde::Serializer>(policy: &Policy, serializer: S) -> Result<S::Ok, S
 
 impl Report {
     pub fn new(load: &Load, fleet: &Fleet, policy: Policy, outcome: &Outcome) -> Self {
-        let mut by_organization = vec![Vec::new(); load.organizations.len()];
-        let mut work = vec![0_i64; load.organizations.len()];
-        let mut waits = Vec::with_capacity(load.jobs.len());
-        let mut end = i64::MIN;
-        for (job, &started) in load.jobs.iter().zip(&outcome.started) {
-            let organization = load.lanes[job.lane as usize].organization as usize;
-            by_organization[organization].push(started - job.submitted);
-            waits.push(started - job.submitted);
-            work[organization] += i64::from(job.millis);
-            end = end.max(started + i64::from(job.millis));
-        }
+        let jobs = load.jobs.iter().zip(&outcome.started);
+        let mut waits: Vec<i64> = jobs.clone().map(|(job, start)| start - job.submitted).collect();
         waits.sort_unstable();
-        let makespan = load.span().map_or(0, |(first, _)| end - first);
+        let end = jobs.map(|(job, start)| start + i64::from(job.millis)).max();
+        let makespan = load.span().zip(end).map_or(0, |((first, _), end)| end - first);
         let possible = float(makespan) * f64::from(fleet.runners());
-        let rows = load.organizations.iter().zip(by_organization).zip(work).zip(&outcome.parts);
-        let organizations: Vec<_> = rows
-            .map(|(((organization, mut waits), work), part)| {
-                waits.sort_unstable();
-                OrganizationReport {
-                    name: organization.name.clone(),
-                    jobs: waits.len(),
-                    work: seconds(work),
-                    wait: Waits::of(&waits),
-                    of_its_share: of_its_share(part),
-                }
-            })
-            .collect();
+        let organizations = organizations(load, outcome);
         Self {
             policy,
             jobs: load.jobs.len(),
@@ -94,6 +74,27 @@ impl Report {
             curve: curve(&waits),
         }
     }
+}
+
+fn organizations(load: &Load, outcome: &Outcome) -> Vec<OrganizationReport> {
+    let mut waits = vec![Vec::new(); load.organizations.len()];
+    let mut work = vec![0_i64; load.organizations.len()];
+    for (job, start) in load.jobs.iter().zip(&outcome.started) {
+        let organization = load.lanes[job.lane as usize].organization as usize;
+        waits[organization].push(start - job.submitted);
+        work[organization] += i64::from(job.millis);
+    }
+    let report = |(number, mut waits): (usize, Vec<i64>)| {
+        waits.sort_unstable();
+        OrganizationReport {
+            name: load.organizations[number].name.clone(),
+            jobs: waits.len(),
+            work: seconds(work[number]),
+            wait: Waits::of(&waits),
+            of_its_share: of_its_share(&outcome.parts[number]),
+        }
+    };
+    waits.into_iter().enumerate().map(report).collect()
 }
 
 fn of_its_share(part: &Part) -> Option<f64> {

@@ -27,12 +27,13 @@ pub(super) trait Chooser {
 
     fn ended(&mut self, job: u32, now: i64);
 
-    /// Adds pools and their jobs, which wait no more. `running` counts the jobs of each organization.
+    /// Adds pools and their jobs, which wait no more. `running` counts the jobs of each organization, what
+    /// is chosen at once.
     fn choose(
         &mut self,
         now: i64,
         asking: &[Asking],
-        running: &[u32],
+        running: &mut [u32],
         chosen: &mut Vec<(u32, u32)>,
     );
 }
@@ -197,7 +198,7 @@ impl<'l, C: Chooser> World<'l, C> {
         }
         self.choices += 1;
         let mut chosen = std::mem::take(&mut self.chosen);
-        self.chooser.choose(now, &asking, &self.running, &mut chosen);
+        self.chooser.choose(now, &asking, &mut self.running, &mut chosen);
         for (pool, job) in chosen.drain(..) {
             self.begin(pool, job, now);
         }
@@ -226,7 +227,6 @@ impl<'l, C: Chooser> World<'l, C> {
         held.waiting -= 1;
         held.running += 1;
         self.waiting[lane.kind as usize] -= 1;
-        self.running[lane.organization as usize] += 1;
         self.idle[pool as usize] -= 1;
         self.started[job as usize] = now;
         self.pools[job as usize] = pool;

@@ -6,11 +6,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
+use clap::ValueEnum as _;
 use kiln_sim::load::trace::{LONGEST_LINE, Reader};
 use kiln_sim::load::{Fleet, Load, Policy, Pool, Wanted, generate};
 
 use super::table::count;
 use crate::cli::SimArgs;
+use crate::output::one_line;
 use crate::output::time::lasted;
 
 pub(super) fn load(args: &SimArgs) -> Result<Load> {
@@ -81,9 +83,10 @@ pub(super) fn title(args: &SimArgs, load: &Load, fleet: &Fleet) -> String {
         lasted(submitted_within(load)),
     );
     match &args.trace {
-        Some(path) => format!("{what} ({})", path.display()),
+        Some(path) => format!("{what} ({})", one_line(&path.display().to_string())),
         None => {
-            let shape = format!("{:?}", args.shape).to_lowercase();
+            let shape = args.shape.to_possible_value();
+            let shape = shape.as_ref().map_or("", |shape| shape.get_name());
             format!("{what} (shape {shape}, load {}, seed {})", args.load, args.seed)
         }
     }

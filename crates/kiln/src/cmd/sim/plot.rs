@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use kiln_sim::load::Report;
+use kiln_sim::load::{Policy, Report};
 
 use super::table::{largest, span};
 use crate::graph::svg::escape;
@@ -58,10 +58,15 @@ fn group(policies: usize) -> f64 {
     float(policies) * BAR + BAR_GAP
 }
 
+/// The same policy has the same colour, whatever it is compared with.
+fn color(report: &Report) -> usize {
+    Policy::ALL.iter().position(|policy| *policy == report.policy).unwrap_or(0)
+}
+
 fn legend(reports: &[Report], out: &mut String) {
     let mut x = LEFT;
-    for (number, report) in reports.iter().enumerate() {
-        let (end, text) = (x + 28.0, x + 34.0);
+    for report in reports {
+        let (end, text, number) = (x + 28.0, x + 34.0, color(report));
         let _ = writeln!(
             out,
             "<path class=\"line c{number} p{number}\" d=\"M{x} 76H{end}\"/>\
@@ -96,7 +101,8 @@ fn curves(reports: &[Report], out: &mut String) {
         }
     }
     axis("waiting time", bottom, out);
-    for (number, report) in reports.iter().enumerate() {
+    for report in reports {
+        let number = color(report);
         let last = float(report.curve.len().saturating_sub(1)).max(1.0);
         let mut path = String::new();
         for (place, &seconds) in report.curve.iter().enumerate() {
@@ -111,10 +117,6 @@ fn curves(reports: &[Report], out: &mut String) {
 fn bars(reports: &[Report], height: f64, out: &mut String) {
     let Some(first) = reports.first() else { return };
     let names: Vec<&str> = largest(first).iter().map(|one| one.name.as_str()).collect();
-    let mean = |report: &Report, name: &str| {
-        let found = report.organizations.iter().find(|one| one.name == name);
-        found.map_or(0.0, |one| one.wait.mean)
-    };
     let means = reports.iter().flat_map(|report| names.iter().map(move |name| mean(report, name)));
     let longest = means.fold(1.0, f64::max);
     let scale = (WIDTH - LEFT - RIGHT) / longest;
@@ -129,26 +131,33 @@ fn bars(reports: &[Report], height: f64, out: &mut String) {
     axis("mean waiting time", bottom, out);
     for (row, name) in names.iter().enumerate() {
         let top = BARS_TOP + float(row) * group(reports.len()) + BAR_GAP / 2.0;
-        let middle = top + float(reports.len()) * BAR / 2.0 + 4.0;
-        let shown = escape(&fit(name, NAME));
+        bars_of(name, reports, top, scale, out);
+    }
+}
+
+fn mean(report: &Report, name: &str) -> f64 {
+    let found = report.organizations.iter().find(|one| one.name == name);
+    found.map_or(0.0, |one| one.wait.mean)
+}
+
+/// A bar for each policy.
+fn bars_of(name: &str, reports: &[Report], top: f64, scale: f64, out: &mut String) {
+    let middle = top + float(reports.len()) * BAR / 2.0 + 4.0;
+    let (shown, x) = (escape(&fit(name, NAME)), LEFT - 8.0);
+    let _ = writeln!(out, "<text class=\"end\" x=\"{x}\" y=\"{middle:.1}\">{shown}</text>");
+    for (row, report) in reports.iter().enumerate() {
+        let (mean, y) = (mean(report, name), top + float(row) * BAR);
         let _ = writeln!(
             out,
-            "<text class=\"end\" x=\"{}\" y=\"{middle:.1}\">{shown}</text>",
-            LEFT - 8.0
+            "<rect class=\"b{}\" x=\"{LEFT}\" y=\"{y:.1}\" width=\"{:.1}\" \
+             height=\"{}\"><title>{}, {}: {}</title></rect>",
+            color(report),
+            mean * scale,
+            BAR - 1.0,
+            escape(name),
+            report.policy,
+            span(mean)
         );
-        for (number, report) in reports.iter().enumerate() {
-            let (mean, y) = (mean(report, name), top + float(number) * BAR);
-            let _ = writeln!(
-                out,
-                "<rect class=\"b{number}\" x=\"{LEFT}\" y=\"{y:.1}\" width=\"{:.1}\" \
-                 height=\"{}\"><title>{}, {}: {}</title></rect>",
-                mean * scale,
-                BAR - 1.0,
-                escape(name),
-                report.policy,
-                span(mean)
-            );
-        }
     }
 }
 
@@ -199,7 +208,7 @@ fn float(count: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use kiln_sim::load::{Fleet, Load, LoadBuilder, Policy, Report, simulate};
+    use kiln_sim::load::{Fleet, Load, LoadBuilder, simulate};
 
     use super::*;
 
