@@ -74,7 +74,7 @@ impl<'l> Real<'l> {
             lanes: open.map(|lane| self.lane(lane)).collect(),
             orgs: HashMap::new(),
             repos: HashMap::new(),
-            askers: asking.iter().map(|asking| self.asker(asking, &kinds)).collect(),
+            askers: asking.iter().map(|&asking| self.asker(asking, &kinds)).collect(),
         };
         for lane in &batch.lanes {
             let share = || self.organization(place(lane.org.0), now, running);
@@ -86,7 +86,7 @@ impl<'l> Real<'l> {
     }
 
     /// One asker for all idle runners of a pool: nothing else tells them apart.
-    fn asker(&self, asking: &Asking, kinds: &[u32]) -> Asker {
+    fn asker(&self, asking: Asking, kinds: &[u32]) -> Asker {
         let serves = self.fleet.serves(asking.pool as usize).iter();
         let open = serves.filter(|kind| kinds.binary_search(kind).is_ok());
         let queues = open.map(|&kind| QueueId(kind.into()).into()).collect();

@@ -50,6 +50,7 @@ pub struct Report {
     pub curve: Vec<f64>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
 fn word<S: serde::Serializer>(policy: &Policy, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(policy.word())
 }

@@ -58,7 +58,9 @@ fn many(check: impl Fn(&Load, &Fleet, Policy)) {
         let mut random = Random::new(seed);
         let load = any_load(&mut random);
         let fleet = any_fleet(&load, &mut random);
-        Policy::ALL.into_iter().for_each(|policy| check(&load, &fleet, policy));
+        for policy in Policy::ALL {
+            check(&load, &fleet, policy);
+        }
     }
 }
 

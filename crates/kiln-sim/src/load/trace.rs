@@ -100,7 +100,6 @@ impl Reader {
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is used with `map_err`")]
 fn text_of(error: impl fmt::Display) -> String {
     error.to_string()
 }

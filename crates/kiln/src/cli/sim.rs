@@ -1,7 +1,7 @@
 //! What can be typed about simulations.
 
 use std::path::PathBuf;
-use std::str::FromStr;
+use std::str::FromStr as _;
 
 use clap::{Args, Subcommand, ValueEnum};
 use kiln_sim::load::{Policy, Shape};

@@ -12,9 +12,9 @@ use crate::output::text::fit;
 const WIDTH: f64 = 760.0;
 const LEFT: f64 = 150.0;
 const RIGHT: f64 = 30.0;
-const CURVES_TOP: f64 = 108.0;
+const CURVES_TOP: f64 = 126.0;
 const CURVES_HEIGHT: f64 = 240.0;
-const BARS_TOP: f64 = CURVES_TOP + CURVES_HEIGHT + 110.0;
+const BARS_TOP: f64 = CURVES_TOP + CURVES_HEIGHT + 92.0;
 const BAR: f64 = 9.0;
 const BAR_GAP: f64 = 10.0;
 /// Columns of a name beside the bars.
@@ -190,7 +190,7 @@ fn axis(text: &str, bottom: f64, out: &mut String) {
 /// A round time that divides the axis into a handful of parts.
 fn step(longest: f64) -> f64 {
     let round = [1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3_600.0, 10_800.0, 43_200.0, 86_400.0];
-    round.into_iter().find(|step| longest / step <= 6.0).unwrap_or_else(|| {
+    round.into_iter().find(|step| longest / step <= 7.0).unwrap_or_else(|| {
         let days = longest / 86_400.0 / 6.0;
         days.ceil() * 86_400.0
     })
@@ -243,7 +243,7 @@ mod tests {
             texts.extend(Some(text.trim().to_owned()).filter(|text| !text.is_empty()));
             let end = start + rest[start..].find('>').expect("a tag ends");
             let tag = &rest[start + 1..end];
-            assert!(!tag.contains('<') && tag.matches('"').count() % 2 == 0, "{tag}");
+            assert!(!tag.contains('<') && tag.matches('"').count().is_multiple_of(2), "{tag}");
             let name = tag.trim_matches('/').split(' ').next().unwrap();
             if tag.starts_with('/') {
                 assert_eq!(open.pop(), Some(name), "{tag}");
