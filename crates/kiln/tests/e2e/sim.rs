@@ -39,7 +39,7 @@ fn plain_sim_compares_all_policies_at_once() {
 }
 
 fn jain(answer: &Value, policy: usize) -> f64 {
-    answer["policies"][policy]["jain"].as_f64().unwrap()
+    answer["policies"][policy]["jain"].as_f64().expect("every report has the index")
 }
 
 /// S8, S19
