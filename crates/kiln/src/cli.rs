@@ -7,6 +7,7 @@ mod fleet;
 mod repo;
 mod runner;
 mod server;
+mod sim;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,6 +27,7 @@ pub(crate) use fleet::{
 pub(crate) use repo::{RepoArgs, RepoCommand};
 pub(crate) use runner::{AgentArgs, AgentCommand, AgentOptions, DataArg, LogFormat, RunnerBackend};
 pub(crate) use server::{ConfigArgs, ConfigCommand, DoctorArgs, ServeArgs, SettingArgs, UpArgs};
+pub(crate) use sim::{RecordArgs, SimArgs, SimCommand};
 
 /// Check, explain, draw and run GitHub Actions workflows on this machine
 ///
@@ -68,6 +70,7 @@ pub(crate) enum Command {
     Doctor(DoctorArgs),
     Db(DbArgs),
     Runner(AgentArgs),
+    Sim(SimArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
     /// Ends the processes of a run whose kiln is gone

@@ -88,6 +88,7 @@ fn dispatch(command: &Command, console: &mut Console) -> anyhow::Result<Outcome>
         Command::Config(args) => cmd::config::run(args, console),
         Command::Doctor(args) => cmd::doctor::run(args, console),
         Command::Runner(args) => cmd::runner::run(args, console),
+        Command::Sim(args) => cmd::sim::run(args, console),
         Command::Db(args) => cmd::db::run(args, console),
         Command::Completions(args) => cmd::completions::run(args, console),
         Command::Man(args) => cmd::man::run(args, console),

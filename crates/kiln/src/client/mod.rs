@@ -93,13 +93,18 @@ impl Client {
     fn url(&self, path: &[&str]) -> Url {
         let mut url = self.settings.server.clone();
         if let Ok(mut segments) = url.path_segments_mut() {
-            segments.pop_if_empty().push("api").extend(path);
+            segments.pop_if_empty().extend(path);
         }
         url
     }
 
     pub(crate) fn call(&self, method: Method, path: &[&str]) -> Call<'_> {
-        Call::new(self, method, self.url(path))
+        Call::new(self, method, self.url(&[&["api"], path].concat()))
+    }
+
+    /// A question in GitHub's own shapes: they have what ours leave out.
+    pub(crate) fn github(&self, path: &[&str]) -> Call<'_> {
+        Call::new(self, Method::GET, self.url(path))
     }
 
     pub(crate) fn get(&self, path: &[&str]) -> Call<'_> {

@@ -14,4 +14,5 @@ pub(crate) mod plan;
 pub(crate) mod run;
 pub(crate) mod runner;
 pub(crate) mod server;
+pub(crate) mod sim;
 pub(crate) mod up;

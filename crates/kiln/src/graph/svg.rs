@@ -213,7 +213,7 @@ fn text_width(text: &str, size: i32) -> i32 {
 }
 
 /// Text for XML. What XML has no way to write is left out.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -22,6 +22,7 @@ mod published;
 mod run;
 mod runnable;
 mod server;
+mod sim;
 mod usage;
 mod view;
 
