@@ -27,6 +27,16 @@ find_kiln() {
   echo "$root/target/release/kiln"
 }
 
+# The program that plays runners over HTTP: BENCH_PLANE, or a release build made now.
+find_simulated() {
+  if [[ -n ${BENCH_PLANE:-} ]]; then
+    realpath "$BENCH_PLANE"
+    return
+  fi
+  (cd "$root" && cargo build --quiet --release --locked --package kiln-testkit --bin bench-plane)
+  echo "$root/target/release/bench-plane"
+}
+
 # The fastest and the slowest of all rounds, in microseconds.
 declare -A best worst
 

@@ -5,8 +5,10 @@ import contextlib
 import json
 import os
 import pathlib
+import resource
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -21,6 +23,25 @@ jobs:
     runs-on: self-hosted
     steps:
       - run: date +%s%N > {stamps}/$GITHUB_RUN_ID
+"""
+
+TEN = """\
+on: workflow_dispatch
+jobs:
+  first:
+    runs-on: self-hosted
+    steps: [{run: "true"}]
+  middle:
+    needs: first
+    runs-on: self-hosted
+    strategy:
+      matrix:
+        leg: [1, 2, 3, 4, 5, 6, 7, 8]
+    steps: [{run: "true"}]
+  last:
+    needs: middle
+    runs-on: self-hosted
+    steps: [{run: "true"}]
 """
 
 FAN = """\
@@ -249,7 +270,8 @@ c = BuildmasterConfig = dict(
         time.sleep(2)
 
 
-def latency(kiln, rounds, buildbot, scratch):
+def latency(arguments, scratch):
+    kiln, rounds, buildbot = arguments.kiln, arguments.rounds, arguments.buildbot
     stamps = scratch / "stamps"
     stamps.mkdir()
     plane = Plane(kiln, "server", scratch / "latency").ready()
@@ -276,7 +298,8 @@ def latency(kiln, rounds, buildbot, scratch):
         goal("buildbot_to_kiln", percentile(theirs, 0.5) / p50, 20, "x", at_most=False)
 
 
-def fanout(kiln, rounds, buildbot, scratch):
+def fanout(arguments, scratch):
+    kiln = arguments.kiln
     plane = Plane(kiln, "server", scratch / "fanout").ready()
     try:
         legs = ", ".join(str(leg) for leg in range(256))
@@ -316,7 +339,8 @@ def _seconds(text):
     return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
 
 
-def memory(kiln, rounds, buildbot, scratch):
+def memory(arguments, scratch):
+    kiln = arguments.kiln
     plane = Plane(kiln, "server", scratch / "memory").ready()
     try:
         runner = plane.runner("one")
@@ -328,7 +352,8 @@ def memory(kiln, rounds, buildbot, scratch):
         plane.stop()
 
 
-def start(kiln, rounds, buildbot, scratch):
+def start(arguments, scratch):
+    kiln, rounds = arguments.kiln, arguments.rounds
     fresh = []
     for number in range(5):
         plane = Plane(kiln, "up", scratch / f"start-{number}")
@@ -345,17 +370,78 @@ def start(kiln, rounds, buildbot, scratch):
     goal("binary", os.path.getsize(kiln) / 1e6, 45, "MB")
 
 
+def cycles(arguments, scratch):
+    """Whole cycles of jobs by simulated runners, over HTTP; `bench/store http` puts peers beside it."""
+    more = ["--database", arguments.database] if arguments.database else []
+    plane = Plane(arguments.kiln, "server", scratch / "cycles", *more).ready()
+    try:
+        plane.repository(scratch / "ten", TEN)
+        command = [arguments.simulated, "cycles", plane.address, plane.token(), "bench/ten"]
+        subprocess.run([*command, str(arguments.jobs // 10), "256"], check=True, timeout=600)
+    finally:
+        plane.stop()
+
+
+def processor_seconds(pid):
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def written(data):
+    """Bytes of the database and its log: they grow or change when anything is written."""
+    return {path.name: path.stat().st_mtime_ns for path in data.glob("*.db*")}
+
+
+def idle(arguments, scratch):
+    """Thousands of runners that wait for work, and come back after a restart of their server."""
+    count = 5_000
+    resource.setrlimit(resource.RLIMIT_NOFILE, (16_384, 16_384))
+    port = str(free_port())
+    plane = Plane(arguments.kiln, "server", scratch / "idle", "--listen", f"127.0.0.1:{port}").ready()
+    before = resident(plane.process.pid)
+    crowd = subprocess.Popen(
+        [arguments.simulated, "idle", plane.address, plane.token(), "bench", str(count)],
+        stdout=subprocess.PIPE, text=True,
+    )
+    try:
+        crowd.stdout.readline()
+        time.sleep(10)
+        after = resident(plane.process.pid)
+        spent, files = processor_seconds(plane.process.pid), written(plane.data)
+        time.sleep(20)
+        spent = processor_seconds(plane.process.pid) - spent
+        goal("idle_memory_each", (after - before) * 1000 / count, 20, "KB")
+        goal("idle_processor", 100 * spent / 20, 5, "% of a core")
+        row("idle_database_written", "no" if written(plane.data) == files else "YES", "")
+        ended(plane.process, hard=True)
+        plane = Plane(arguments.kiln, "server", scratch / "idle", "--listen", f"127.0.0.1:{port}")
+        back = float(crowd.stdout.readline().split()[1])
+        goal("idle_all_back", back, 5, "s")
+    finally:
+        ended(crowd, hard=True)
+        plane.stop()
+
+
+def free_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--kiln", required=True)
-    parser.add_argument("--rounds", type=int, required=True)
-    parser.add_argument("--buildbot", required=True)
-    parser.add_argument("parts", nargs="+", choices=["latency", "fanout", "memory", "start"])
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--buildbot", default="")
+    parser.add_argument("--simulated", default="", help="the program that plays runners")
+    parser.add_argument("--database", default="", help="of `cycles`, instead of the embedded one")
+    parser.add_argument("--jobs", type=int, default=20_000, help="of `cycles`")
+    parser.add_argument("parts", nargs="+", choices=["latency", "fanout", "memory", "start", "idle", "cycles"])
     arguments = parser.parse_args()
     for part in arguments.parts:
         scratch = pathlib.Path(tempfile.mkdtemp(prefix="kiln-bench-"))
         try:
-            globals()[part](arguments.kiln, arguments.rounds, arguments.buildbot, scratch)
+            globals()[part](arguments, scratch)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
 

@@ -12,10 +12,6 @@ use std::time::Duration;
 
 use kiln_store::{Options, Store};
 
-/// As in `kiln` itself.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 const USAGE: &str = "usage: bench-store claims|cycles|depth sqlite:PATH|postgres://… [JOBS]
        bench-store raw PATH SECONDS THREADS";
 

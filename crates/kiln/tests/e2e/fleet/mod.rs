@@ -1,6 +1,7 @@
 //! A whole installation with the real binary: servers, runners, repositories, on both databases.
 
 mod cancel;
+mod chaos;
 mod killed;
 mod path;
 mod servers;

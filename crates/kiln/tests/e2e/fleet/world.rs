@@ -157,6 +157,15 @@ impl World {
         made["key"].as_str().expect("a new key is shown once").to_owned()
     }
 
+    /// Has the database looked through by the auditor. Nobody may be using it.
+    pub(super) fn check_database(&self) {
+        let database = self.database();
+        let output = self.place.command("", &["db", "check", "--database", &database]).output();
+        let output = output.expect("the binary was built for this test");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    }
+
     fn start(&self, arguments: &[&str]) -> Program {
         let mut command = self.place.command("", arguments);
         command

@@ -1,0 +1,88 @@
+//! Whole cycles of jobs over HTTP: claim, start, finish.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+
+use crate::talk::{Runner, Server};
+use crate::{percentile, row};
+
+/// Each run has one job, then eight, then one.
+const JOBS_PER_RUN: usize = 10;
+/// How many triggers are under way at once.
+const TRIGGERS: usize = 8;
+
+pub(crate) async fn measure(
+    server: &Server,
+    repo: &str,
+    runs: usize,
+    count: usize,
+) -> Result<(), String> {
+    let owner = repo.split('/').next().unwrap_or_default();
+    let runners = register(server, owner, count).await?;
+    trigger(server, repo, runs).await?;
+    let left = Arc::new(AtomicUsize::new(runs * JOBS_PER_RUN));
+    let began = Instant::now();
+    let mut working: JoinSet<Result<Vec<Duration>, String>> = JoinSet::new();
+    for runner in runners {
+        working.spawn(work(runner, Arc::clone(&left)));
+    }
+    let mut took = Vec::new();
+    while let Some(ended) = working.join_next().await {
+        took.extend(ended.map_err(|error| error.to_string())??);
+    }
+    #[expect(clippy::cast_precision_loss, reason = "there are few")]
+    let rate = took.len() as f64 / began.elapsed().as_secs_f64();
+    row("http_cycles", rate, "jobs/s");
+    row("http_cycles_p50", percentile(&mut took, 0.5), "ms");
+    row("http_cycles_p99", percentile(&mut took, 0.99), "ms");
+    Ok(())
+}
+
+async fn register(server: &Server, owner: &str, count: usize) -> Result<Vec<Runner>, String> {
+    let key = server.key(owner, count).await?;
+    let mut runners = Vec::new();
+    for number in 0..count {
+        runners.push(server.register(&key, format!("bench-{number}")).await?);
+    }
+    Ok(runners)
+}
+
+async fn trigger(server: &Server, repo: &str, runs: usize) -> Result<(), String> {
+    let left = Arc::new(AtomicUsize::new(runs));
+    let mut under_way = JoinSet::new();
+    for _ in 0..TRIGGERS {
+        let (server, repo, left) = (server.clone(), repo.to_owned(), Arc::clone(&left));
+        under_way.spawn(async move {
+            while take_one(&left) {
+                server.trigger(&repo).await?;
+            }
+            Ok::<(), String>(())
+        });
+    }
+    while let Some(ended) = under_way.join_next().await {
+        ended.map_err(|error| error.to_string())??;
+    }
+    Ok(())
+}
+
+fn take_one(left: &AtomicUsize) -> bool {
+    left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
+}
+
+/// Takes jobs until all are done. The time of a cycle begins with the question that gets the job.
+async fn work(mut runner: Runner, left: Arc<AtomicUsize>) -> Result<Vec<Duration>, String> {
+    let mut took = Vec::new();
+    while left.load(Ordering::SeqCst) > 0 {
+        let asked = Instant::now();
+        // Short, so that those who get nothing see that the last job was done by another.
+        if let Some(job) = runner.claim(1).await? {
+            runner.run(&job).await?;
+            left.fetch_sub(1, Ordering::SeqCst);
+            took.push(asked.elapsed());
+        }
+    }
+    Ok(took)
+}

@@ -1,0 +1,111 @@
+//! What a runner says to its server.
+
+use kiln_proto::job::Job;
+use kiln_proto::report::{Complete, Event, Events, What};
+use kiln_proto::runner::{Capabilities, Claim, Register, Registered};
+use reqwest::{Client, RequestBuilder, Response, StatusCode};
+use serde_json::{Value, json};
+
+/// The header by which an access token is renewed.
+const FRESH: &str = "kiln-access-token";
+
+#[derive(Debug, Clone)]
+pub(crate) struct Server {
+    http: Client,
+    url: String,
+    token: String,
+}
+
+/// One that is registered. It has one question open at a time.
+#[derive(Debug)]
+pub(crate) struct Runner {
+    server: Server,
+    id: i64,
+    access: String,
+    asked: u64,
+}
+
+impl Server {
+    pub(crate) fn new(url: &str, token: &str) -> Self {
+        Self { http: Client::new(), url: url.to_owned(), token: token.to_owned() }
+    }
+
+    fn post(&self, path: &str, token: &str) -> RequestBuilder {
+        self.http.post(format!("{}{path}", self.url)).bearer_auth(token)
+    }
+
+    pub(crate) async fn trigger(&self, repo: &str) -> Result<(), String> {
+        let call = self.post(&format!("/api/repos/{repo}/trigger"), &self.token);
+        good(call.json(&json!({ "workflow": "ci.yml" }))).await.map(drop)
+    }
+
+    /// A key that lets so many runners in.
+    pub(crate) async fn key(&self, owner: &str, uses: usize) -> Result<String, String> {
+        let call = self.post("/api/registration-keys", &self.token);
+        let answer = good(call.json(&json!({ "owner": owner, "uses": uses }))).await?;
+        let made: Value = answer.json().await.map_err(|error| error.to_string())?;
+        made["key"].as_str().map(ToOwned::to_owned).ok_or_else(|| format!("no key in {made}"))
+    }
+
+    pub(crate) async fn register(&self, key: &str, name: String) -> Result<Runner, String> {
+        let capabilities = Capabilities {
+            labels: vec!["self-hosted".to_owned()],
+            os: "linux".to_owned(),
+            architecture: "x64".to_owned(),
+            max_parallel: 1,
+            backends: vec!["dummy".to_owned()],
+            ..Capabilities::default()
+        };
+        let register = Register {
+            key: Some(key.to_owned()),
+            name,
+            capabilities,
+            version: "0.0.0".to_owned(),
+            protocol: kiln_proto::version::PROTOCOL,
+            // The base point of the curve: nothing is ever sealed to it but tokens of dummy jobs.
+            public_key: Some("CQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=".to_owned()),
+            ..Register::default()
+        };
+        let call = self.http.post(format!("{}/api/runners/register", self.url)).json(&register);
+        let made: Registered = good(call).await?.json().await.map_err(|error| error.to_string())?;
+        Ok(Runner { server: self.clone(), id: made.id, access: made.access_token, asked: 0 })
+    }
+}
+
+impl Runner {
+    /// A job, if there is one within so many seconds.
+    pub(crate) async fn claim(&mut self, wait: u32) -> Result<Option<Job>, String> {
+        self.asked += 1;
+        let claim = Claim { nonce: self.asked.to_string(), wait, ..Claim::default() };
+        let path = format!("/actions/runners/{}/jobs/claim", self.id);
+        let answer = good(self.server.post(&path, &self.access).json(&claim)).await?;
+        if let Some(fresh) = answer.headers().get(FRESH).and_then(|value| value.to_str().ok()) {
+            fresh.clone_into(&mut self.access);
+        }
+        if answer.status() == StatusCode::NO_CONTENT {
+            return Ok(None);
+        }
+        answer.json().await.map(Some).map_err(|error| error.to_string())
+    }
+
+    /// Says that the job began, then that it ended well.
+    pub(crate) async fn run(&self, job: &Job) -> Result<(), String> {
+        let place = format!("/actions/jobs/{}/attempts/{}", job.job_id, job.attempt);
+        let started = Event { sequence: 1, at: 1, what: What::Started };
+        let events = self.server.post(&format!("{place}/events"), &job.token);
+        good(events.json(&Events { events: vec![started] })).await?;
+        let conclusion = "success".to_owned();
+        let complete = Complete { conclusion, sequence: 1, ..Complete::default() };
+        let call = self.server.post(&format!("{place}/complete"), &job.token);
+        good(call.json(&complete)).await.map(drop)
+    }
+}
+
+async fn good(call: RequestBuilder) -> Result<Response, String> {
+    let answer = call.send().await.map_err(|error| error.to_string())?;
+    if answer.status().is_success() {
+        return Ok(answer);
+    }
+    let status = answer.status();
+    Err(format!("{status}: {}", answer.text().await.unwrap_or_default()))
+}
