@@ -75,7 +75,7 @@ pub async fn events(app: &App, access: JobAccess, said: Events) -> Answer<Heard>
     if said.events.len() > MOST_EVENTS {
         return Err(Failure::invalid(format!("events: expected {MOST_EVENTS} at most")));
     }
-    let words = words(&said.events);
+    let words: Vec<(u64, Word)> = said.events.iter().filter_map(word).collect();
     let events = said.events.into_iter().map(reported).collect::<Answer<Vec<_>>>()?;
     let in_order =
         events.windows(2).all(|pair| pair[0].sequence.checked_add(1) == Some(pair[1].sequence));
@@ -83,8 +83,11 @@ pub async fn events(app: &App, access: JobAccess, said: Events) -> Answer<Heard>
         let detail = "events.sequence: expected numbers from 1 on, each one more than the last";
         return Err(Failure::invalid(detail));
     }
-    if lease(app, access).await?.is_some() {
-        for word in words {
+    if let Some(lease) = lease(app, access).await? {
+        must_follow(&lease, &events)?;
+        // What was heard before is said again because its answer got lost; it happened once.
+        let new = words.into_iter().filter(|(sequence, _)| *sequence > lease.heard);
+        for (_, word) in new {
             if let Became::Refused(refused) = happened(app, access, word).await? {
                 return Err(refusal(&refused));
             }
@@ -93,21 +96,30 @@ pub async fn events(app: &App, access: JobAccess, said: Events) -> Answer<Heard>
     let JobAccess { job, claim, runner, .. } = access;
     match app.traffic.report(Report { job, claim, runner, events }).await? {
         ReportAnswer::Heard(sequence) => Ok(Heard { sequence }),
-        ReportAnswer::Gap { wanted } => {
-            Err(Failure::gap(wanted, format!("event {wanted} is missing; go on from there")))
-        }
+        ReportAnswer::Gap { wanted } => Err(missing(wanted)),
         ReportAnswer::Refused(refused) => Err(refusal(&refused)),
     }
 }
 
+/// Refuses words after a gap before any of them counts.
+fn must_follow(lease: &Lease, events: &[Reported]) -> Answer<()> {
+    let wanted = lease.heard + 1;
+    let follows = events.first().is_none_or(|first| first.sequence <= wanted);
+    if follows { Ok(()) } else { Err(missing(wanted)) }
+}
+
+fn missing(wanted: u64) -> Failure {
+    Failure::gap(wanted, format!("event {wanted} is missing; go on from there"))
+}
+
 /// The states of the job itself, which go another way than what happened in it.
-fn words(events: &[Event]) -> Vec<Word> {
-    let word = |event: &Event| match event.what {
-        What::Started => Some(Word::Started),
-        What::Uploading => Some(Word::Uploading),
-        _ => None,
+fn word(event: &Event) -> Option<(u64, Word)> {
+    let word = match event.what {
+        What::Started => Word::Started,
+        What::Uploading => Word::Uploading,
+        _ => return None,
     };
-    events.iter().filter_map(word).collect()
+    Some((event.sequence, word))
 }
 
 fn reported(event: Event) -> Answer<Reported> {

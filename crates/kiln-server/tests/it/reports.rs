@@ -125,6 +125,31 @@ async fn gaps_are_refused_and_say_where_to_go_on(server: Server) {
     assert_eq!(reporter.completing(&right).send().await.unwrap().status(), 200);
 }
 
+on_both!(
+    /// S6
+    words_that_were_heard_before_count_once
+);
+
+async fn words_that_were_heard_before_count_once(server: Server) {
+    let (_, key, run) = site(&server).await;
+    let runner = Runner::new(&server, &key, "one", LINUX).await;
+    let job = runner.claim("a", 0).await.unwrap();
+    let reporter = Reporter::new(&server, &job);
+    // After a gap nothing counts.
+    assert_eq!(refused(reporter.telling(2, vec![What::Started]), 409).await.wanted, Some(1));
+    assert!(matches!(view(&server, run).await.jobs[0].state, LegState::Claimed { .. }));
+    let both = || vec![What::Started, What::Uploading];
+    for events in [both(), both(), vec![What::Started]] {
+        let heard: Heard = good(reporter.telling(1, events).send().await.unwrap()).await;
+        assert_eq!(heard.sequence, 2);
+        assert!(matches!(view(&server, run).await.jobs[0].state, LegState::Uploading { .. }));
+    }
+    // The same under a new number is another word, which cannot be.
+    refused(reporter.telling(3, vec![What::Started]), 409).await;
+    let done = Complete { sequence: 2, ..completion("success") };
+    assert_eq!(reporter.completing(&done).send().await.unwrap().status(), 200);
+}
+
 on_both!(what_cannot_be_understood_is_refused);
 
 async fn what_cannot_be_understood_is_refused(server: Server) {

@@ -57,6 +57,7 @@ fn why<T: std::fmt::Debug>(answer: Result<T, SourceError>) -> String {
     match answer.unwrap_err() {
         SourceError::NotFound(why) => format!("not found: {why}"),
         SourceError::Broken(why) => format!("broken: {why}"),
+        SourceError::Busy => "busy".to_owned(),
     }
 }
 
