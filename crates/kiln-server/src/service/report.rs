@@ -8,13 +8,14 @@ use kiln_core::id::RunnerId;
 use kiln_core::run::Conclusion;
 use kiln_core::time::Timestamp;
 use kiln_proto::report::{
-    Annotation, Complete, Completed, Event, Events, Heard, MOST_EVENTS, Stored, What,
+    Annotation, Complete, Completed, Event, Events, Heard, MOST_EVENTS, Stored, Used, What,
 };
 use kiln_store::Tx;
 use kiln_store::claims::{self, Lease};
 use kiln_store::events::{self, Level};
 use kiln_store::runs::{
-    Answer as Became, Happened, JobNews, Refused, Report, ReportAnswer, Reported, Said, Word,
+    self, Answer as Became, Happened, JobNews, JobUse, Refused, Report, ReportAnswer, Reported,
+    Said, Word,
 };
 
 use super::register;
@@ -127,11 +128,11 @@ fn reported(event: Event) -> Answer<Reported> {
         What::Started | What::Uploading => Said::Counted,
         What::StepStarted { step, name } => Said::StepStarted { step, name },
         What::StepRetried { step, failed_try } => Said::StepRetried { step, failed_try },
-        What::StepFinished { step, outcome, conclusion } => Said::StepFinished {
+        What::StepFinished { step, outcome, conclusion, exit_code } => Said::StepFinished {
             step,
             outcome: ending("outcome", &outcome)?,
             conclusion: ending("conclusion", &conclusion)?,
-            exit_code: None,
+            exit_code,
         },
         What::Annotation(annotation) => Said::Annotation(kept(annotation)?),
         What::Summary { step, markdown } => Said::Summary { step, text: markdown },
@@ -190,12 +191,28 @@ pub async fn complete(app: &App, access: JobAccess, said: Complete) -> Answer<Co
         Some(reason) => Word::Lost { reason },
         None => Word::Finished { conclusion, outputs: said.outputs.into_iter().collect() },
     };
-    if let Became::Refused(refused) = happened(app, access, word).await? {
+    // At once, so that both can share a commit.
+    let (became, kept) =
+        tokio::join!(happened(app, access, word), keep_use(app, access, said.used));
+    if let Became::Refused(refused) = became? {
         return Err(refusal(&refused));
     }
+    kept?;
     app.fleet.remember_end(job, claim, conclusion);
     leave_if_spent(app, runner).await;
     Ok(Completed { conclusion: conclusion.github().to_owned() })
+}
+
+/// Keeps what the job used. A runner that measured nothing has nothing to say.
+async fn keep_use(app: &App, access: JobAccess, used: Used) -> Answer<()> {
+    if used == Used::default() {
+        return Ok(());
+    }
+    let JobAccess { job, claim, runner, .. } = access;
+    let Used { cpu_ms, memory_peak_kb, disk_mb } = used;
+    let used = JobUse { cpu_ms, memory_peak_kb, disk_mb };
+    let work = async move |tx: &mut Tx<'_>| runs::note_use(tx, job, claim, runner, &used).await;
+    Ok(app.store.write(work).await?)
 }
 
 /// Whether all of the log and all events are here.

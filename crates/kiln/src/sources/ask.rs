@@ -239,3 +239,15 @@ pub(super) fn input(bytes: &[u8]) -> Result<OwnedFd, SourceError> {
     })();
     made.map_err(|error: io::Error| cannot(&error))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_does_not_end_is_refused_with_how_much_is_taken() {
+        assert_eq!(bounded(&b"abc"[..], 3).unwrap(), b"abc");
+        let error = bounded(io::repeat(b'x'), 2 << 20).unwrap_err();
+        assert!(error.to_string().contains("more than 2 MiB"), "{error}");
+    }
+}

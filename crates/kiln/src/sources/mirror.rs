@@ -161,7 +161,40 @@ fn without_passwords(text: &str, source: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use kiln_server::config::Outbound;
+
     use super::*;
+
+    /// Of those who wait for the same repository, one fetches for all.
+    #[test]
+    fn who_waits_while_others_fetch_does_not_fetch_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let git = Git::new(&Outbound::default(), folder.path()).unwrap();
+        let source = folder.path().join("source");
+        fs::create_dir(&source).unwrap();
+        git.ask(&source, &["init", "--quiet", "--bare"], FETCH, MOST).unwrap().or_broken().unwrap();
+        let repository = Location { id: 1, source: format!("file://{}", source.display()) };
+        let mirrors = Mirrors::new(folder.path().join("mirrors"));
+        mirrors.refresh(&git, &repository).unwrap();
+        let moments = || mirrors.moments.load(Ordering::SeqCst);
+        let before = moments();
+        let busy = Arc::clone(&mirrors.busy.lock().unwrap()[&1]);
+        let under_way = busy.lock().unwrap();
+        std::thread::scope(|scope| {
+            let refresh = || scope.spawn(|| mirrors.refresh(&git, &repository).unwrap());
+            let waiting: Vec<_> = (0..8).map(|_| refresh()).collect();
+            while moments() < before + 8 {
+                std::thread::yield_now();
+            }
+            drop(under_way);
+            for one in waiting {
+                one.join().unwrap();
+            }
+        });
+        assert_eq!(moments(), before + 9, "eight asked and one fetch began");
+        mirrors.refresh(&git, &repository).unwrap();
+        assert_eq!(moments(), before + 11, "who asks later fetches");
+    }
 
     #[test]
     fn a_password_is_never_said() {
