@@ -1,9 +1,11 @@
 //! A whole installation with the real binary: servers, runners, repositories, on both databases.
 
 mod cancel;
+mod contract;
 mod killed;
 mod path;
 mod servers;
+mod sources;
 mod world;
 
 use world::{Kind, World};
