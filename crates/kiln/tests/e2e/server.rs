@@ -294,6 +294,12 @@ fn up_shows_a_green_run_of_its_sample_and_ends_with_its_runner() {
     let mut second = Running::start(&place, &args);
     assert_eq!(second.next()["event"], "runner");
     assert_eq!(second.next()["event"], "ready", "there is one sample");
+    // At another address the runner is still the one that it was, and works.
+    let env = [("KILN_DATA", "data")];
+    let again = ["trigger", "--repo", "kiln/sample", "--once-key", "again", "--watch"];
+    place.kiln_with(&env, &again).code(0);
+    let runners = place.kiln_with(&env, &["runners", "--json"]);
+    assert_eq!(runners.code(0).out.lines().count(), 1, "{runners:#?}");
     second.stop();
 }
 

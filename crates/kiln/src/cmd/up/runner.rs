@@ -39,6 +39,7 @@ pub(super) async fn start(app: &Shared, jobs: Option<u32>) -> Result<Runner> {
     let config = &app.config;
     let mut options = options(&config.local_url(), config.data.join("runner"), &config.outbound);
     options.key = Some(key.reveal().to_owned());
+    options.beside = true;
     if let Some(jobs) = jobs {
         options.capabilities.max_parallel = jobs;
     }
