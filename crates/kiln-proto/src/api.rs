@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::report::Used;
+
 /// A piece of a list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Page<T> {
@@ -23,6 +25,9 @@ pub struct Me {
     pub name: String,
     pub admin: bool,
     pub version: String,
+    /// What the server's clock says, so that others can compare theirs.
+    #[serde(default)]
+    pub time: Option<String>,
 }
 
 /// `POST /api/repos`.
@@ -166,6 +171,9 @@ pub struct Job {
     pub ended_at: Option<String>,
     pub steps: Vec<Step>,
     pub outputs: BTreeMap<String, String>,
+    /// What it used, once its runner has said so.
+    #[serde(default)]
+    pub used: Option<Used>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -175,6 +183,9 @@ pub struct Step {
     pub name: String,
     pub status: String,
     pub conclusion: Option<String>,
+    /// What its process ended with, if it was one and ended by itself.
+    #[serde(default)]
+    pub exit_code: Option<i32>,
     pub started_at: Option<String>,
     pub ended_at: Option<String>,
 }
@@ -380,7 +391,8 @@ pub struct AuditEntry {
     pub action: String,
     pub subject: Option<i64>,
     pub address: Option<String>,
-    #[schema(value_type = Object)]
+    /// What it was about; none where the action says all.
+    #[schema(value_type = Option<Object>)]
     pub detail: serde_json::Value,
 }
 

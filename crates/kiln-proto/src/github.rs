@@ -40,7 +40,6 @@ pub struct WorkflowRun {
     pub actor: User,
     pub triggering_actor: User,
     pub jobs_url: String,
-    pub logs_url: String,
     pub cancel_url: String,
     pub rerun_url: String,
     pub workflow_url: String,

@@ -16,3 +16,5 @@ pub const API_KEY: &str = "x-api-key";
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// The run that a dispatch in GitHub's shape made, which answers with no body.
 pub const RUN_ID: &str = "kiln-run-id";
+/// How many bytes are kept of a log, in every answer with a part of it.
+pub const LOG_LENGTH: &str = "kiln-log-length";

@@ -15,6 +15,7 @@ pub struct JobRef {
 
 /// The answer to a claim. The first fields have the names of document A.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = ClaimedJob)]
 pub struct Job {
     pub job_id: i64,
     pub run_id: i64,

@@ -16,6 +16,7 @@ pub struct Events {
 
 /// Something that happened in a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = JobEvent)]
 pub struct Event {
     /// From 1, without gaps: what the server has heard before is skipped.
     pub sequence: u64,
@@ -43,6 +44,9 @@ pub enum What {
         step: u32,
         outcome: String,
         conclusion: String,
+        /// What its process ended with, if it was one and ended by itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
     },
     Annotation(Annotation),
     Summary {

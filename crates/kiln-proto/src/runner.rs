@@ -99,6 +99,7 @@ pub struct Heartbeat {
 /// How a runner's machine does.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
+#[schema(as = RunnerHealth)]
 pub struct Health {
     /// Of one minute, over the number of cores.
     pub load: f64,

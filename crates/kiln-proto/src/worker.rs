@@ -6,6 +6,7 @@ use utoipa::ToSchema;
 /// `POST /api/workers/register`, with `X-API-Key`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
+#[schema(as = WorkerRegister)]
 pub struct Register {
     /// An id from before; its credential comes as `X-Worker-Token` or in `credential`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -18,12 +19,14 @@ pub struct Register {
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(default, rename_all = "camelCase")]
+#[schema(as = WorkerCapabilities)]
 pub struct Capabilities {
     pub platforms: Vec<String>,
     pub max_concurrent_builds: Option<u32>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = WorkerRegistered)]
 pub struct Registered {
     pub id: String,
     pub access_token: String,
@@ -52,6 +55,7 @@ pub struct Build {
 
 /// `POST /api/workers/unregister`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = WorkerUnregistered)]
 pub struct Unregistered {
     pub success: bool,
     pub builds_reassigned: u64,

@@ -48,9 +48,14 @@ pub(crate) fn lock(folder: &Path) -> Result<FolderLock, StartError> {
 /// Writes a file whole or not at all, for this user alone.
 pub(crate) fn write_private(path: &Path, content: &str) -> io::Result<()> {
     let next = path.with_extension(format!("{}.new", std::process::id()));
+    // A file that somebody put there would keep its mode and its owner.
+    match fs::remove_file(&next) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
     let written = (|| {
         let mut options = OpenOptions::new();
-        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&next)?;
+        let mut file = options.write(true).create_new(true).mode(0o600).open(&next)?;
         file.write_all(content.as_bytes())?;
         file.sync_all()?;
         fs::rename(&next, path)
@@ -59,4 +64,35 @@ pub(crate) fn write_private(path: &Path, content: &str) -> io::Result<()> {
         // What is half written is of no use to anybody.
         let _ = fs::remove_file(&next);
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn what_is_private_is_so_whatever_lay_there_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("deep/data");
+        make_folder(&data).unwrap();
+        assert_eq!((mode(&data), mode(data.parent().unwrap())), (0o700, 0o700));
+        let (path, victim) = (data.join("keys"), data.join("victim"));
+        fs::write(&victim, "untouched").unwrap();
+        fs::set_permissions(&victim, fs::Permissions::from_mode(0o666)).unwrap();
+        let next = path.with_extension(format!("{}.new", std::process::id()));
+        symlink(&victim, &next).unwrap();
+        fs::write(&path, "old").unwrap();
+        write_private(&path, "secret").unwrap();
+        assert_eq!((fs::read_to_string(&path).unwrap().as_str(), mode(&path)), ("secret", 0o600));
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "untouched");
+        assert!(!next.exists());
+        let _lock = lock(&data).unwrap();
+        assert_eq!(mode(&data.join("lock")), 0o600);
+    }
 }

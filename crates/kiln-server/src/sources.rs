@@ -91,8 +91,13 @@ pub enum SourceError {
     /// The repository itself cannot be reached or read.
     #[error("{0}")]
     Broken(String),
+    /// Too many ask at once; later it may work.
+    #[error("git is asked too much at once; try again")]
+    Busy,
 }
 
+mod turns;
 mod workflows;
 
+pub use turns::{Turn, Turns};
 pub use workflows::{Snapshot, Workflow, Workflows};

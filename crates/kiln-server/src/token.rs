@@ -89,7 +89,7 @@ pub struct Access {
     pub until: Timestamp,
 }
 
-/// What a job token says. It is good as long as there is a lease with this claim.
+/// What the tokens of a job say. They are good as long as there is a lease with this claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobAccess {
     pub job: JobId,
@@ -101,6 +101,7 @@ pub struct JobAccess {
 
 const ACCESS: &str = "kra_";
 const JOB: &str = "kjt_";
+const READING: &str = "kgt_";
 
 impl Signer {
     pub fn new(key: &[u8]) -> Self {
@@ -119,14 +120,33 @@ impl Signer {
         (now < until).then_some(access)
     }
 
+    /// The token with which a runner speaks for its job.
     pub fn job(&self, access: JobAccess) -> String {
-        let JobAccess { job, claim, runner, org, repo } = access;
-        self.sign(JOB, &[job.0, claim.into(), runner.0, org.0, repo.0])
+        self.of_job(JOB, access)
     }
 
     /// What a job token says, if it is one of ours; whether the lease lives is for the store to say.
     pub fn check_job(&self, token: &str) -> Option<JobAccess> {
-        let [job, claim, runner, org, repo] = self.check(JOB, token)?;
+        self.check_of_job(JOB, token)
+    }
+
+    /// The token that the steps of a job see: it reads the job's repository, and says nothing for the job.
+    pub fn reading(&self, access: JobAccess) -> String {
+        self.of_job(READING, access)
+    }
+
+    /// What a token of steps says; see [`Signer::check_job`].
+    pub fn check_reading(&self, token: &str) -> Option<JobAccess> {
+        self.check_of_job(READING, token)
+    }
+
+    fn of_job(&self, prefix: &str, access: JobAccess) -> String {
+        let JobAccess { job, claim, runner, org, repo } = access;
+        self.sign(prefix, &[job.0, claim.into(), runner.0, org.0, repo.0])
+    }
+
+    fn check_of_job(&self, prefix: &str, token: &str) -> Option<JobAccess> {
+        let [job, claim, runner, org, repo] = self.check(prefix, token)?;
         let claim = u32::try_from(claim).ok()?;
         let (job, runner) = (JobId(job), RunnerId(runner));
         Some(JobAccess { job, claim, runner, org: OrgId(org), repo: RepoId(repo) })
@@ -196,6 +216,10 @@ mod tests {
         assert_eq!(signer.check_job(&token), Some(job));
         assert_eq!(signer.check_job(&token.replace("kjt_", "kra_")), None);
         assert_eq!(signer.check_access(&token.replace("kjt_", "kra_"), Timestamp(0)), None);
+        let reading = signer.reading(job);
+        assert_eq!((signer.check_reading(&reading), signer.check_job(&reading)), (Some(job), None));
+        assert_eq!(signer.check_job(&reading.replace("kgt_", "kjt_")), None);
+        assert_eq!(signer.check_reading(&token.replace("kjt_", "kgt_")), None);
         for broken in ["", "kjt_", "kjt_AAAA", "kjt_ä", &token[..token.len() - 1]] {
             assert_eq!(signer.check_job(broken), None, "{broken}");
         }

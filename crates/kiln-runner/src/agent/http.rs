@@ -1,5 +1,6 @@
 //! One call to the server, and what its answer means.
 
+use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -83,6 +84,10 @@ impl Http {
             .pool_max_idle_per_host(4)
             .redirect(reqwest::redirect::Policy::none())
             .user_agent(concat!("kiln-runner/", env!("CARGO_PKG_VERSION")));
+        if is_loopback(&base) {
+            // A proxy would look for the server on its own machine.
+            builder = builder.no_proxy();
+        }
         if let Some(path) = ca {
             let text = std::fs::read(path).map_err(|error| {
                 format!("cannot read the certificates of `--ca {}`: {error}", path.display())
@@ -177,6 +182,14 @@ fn base_url(server: &str) -> Result<String, String> {
     Ok(url.as_str().trim_end_matches('/').to_owned())
 }
 
+/// Whether an address leads to this machine.
+pub(super) fn is_loopback(address: &str) -> bool {
+    let Ok(url) = reqwest::Url::parse(address) else { return false };
+    let host = url.host_str().unwrap_or_default();
+    let plain = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || plain.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
 fn away(error: &reqwest::Error) -> Fault {
     // The error itself says only that something failed; its causes say what.
     let mut why = error.to_string();
@@ -233,6 +246,20 @@ mod tests {
         check(422, problem, "Refused");
         check(409, problem, "Refused");
         check(409, r#"{"type":"x","title":"t","status":409,"wanted":7}"#, "Gap(7)");
+    }
+
+    #[test]
+    fn only_this_machine_is_reached_without_a_proxy() {
+        for local in
+            ["http://127.0.0.1:8420", "http://localhost/x", "https://[::1]:1/a", "http://127.9.9.9"]
+        {
+            assert!(is_loopback(local), "{local}");
+        }
+        for far in
+            ["http://127.0.0.1.example", "https://ci.example", "http://10.0.0.1", "", "localhost"]
+        {
+            assert!(!is_loopback(far), "{far}");
+        }
     }
 
     #[test]

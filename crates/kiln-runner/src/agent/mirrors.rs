@@ -12,6 +12,8 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 
 use crate::git::{self, GitError, Repository};
 
+use super::http::is_loopback;
+
 /// More names are of no use to the server.
 const MOST_WARM: usize = 50;
 /// Names the run that a mirror was fetched for last.
@@ -102,26 +104,35 @@ impl Mirrors {
         let words = ["-c", "gc.auto=0", "-c", "maintenance.auto=false", "fetch", "-q", "--no-tags"];
         let refs = ["--prune", &wanted.url, &own, "+refs/heads/*:refs/heads/*"];
         let words = [&words[..], &refs, &["+refs/tags/*:refs/tags/*"]].concat();
-        let env = self.environment(&wanted.token, &git::environment());
+        let env = self.environment(wanted, &git::environment());
         let env: Vec<(&str, &OsStr)> =
             env.iter().map(|(name, value)| (name.as_str(), value.as_os_str())).collect();
         mirror.bytes(&words, &env).map(|_| ())
     }
 
     /// The token goes to git by its environment: everybody can read a command line.
-    fn environment(&self, token: &str, own: &[(OsString, OsString)]) -> Vec<(String, OsString)> {
+    fn environment(
+        &self,
+        wanted: &Wanted,
+        own: &[(OsString, OsString)],
+    ) -> Vec<(String, OsString)> {
         let known = own.iter().find(|(name, _)| name == "GIT_CONFIG_COUNT");
         let known = known.and_then(|(_, count)| count.to_str()?.parse::<u32>().ok()).unwrap_or(0);
-        let password = BASE64.encode(format!("x-access-token:{token}"));
+        let password = BASE64.encode(format!("x-access-token:{}", wanted.token));
+        let mut settings = vec![("http.extraHeader", format!("Authorization: Basic {password}"))];
+        if is_loopback(&wanted.url) {
+            // A proxy would look for the server on its own machine.
+            settings.push(("http.proxy", String::new()));
+        }
+        let count = known as usize + settings.len();
         let mut env: Vec<(String, OsString)> = vec![
             ("GIT_TERMINAL_PROMPT".to_owned(), "0".into()),
-            ("GIT_CONFIG_COUNT".to_owned(), (known + 1).to_string().into()),
-            (format!("GIT_CONFIG_KEY_{known}"), "http.extraHeader".into()),
-            (
-                format!("GIT_CONFIG_VALUE_{known}"),
-                format!("Authorization: Basic {password}").into(),
-            ),
+            ("GIT_CONFIG_COUNT".to_owned(), count.to_string().into()),
         ];
+        for (at, (name, value)) in (known..).zip(settings) {
+            env.push((format!("GIT_CONFIG_KEY_{at}"), name.into()));
+            env.push((format!("GIT_CONFIG_VALUE_{at}"), value.into()));
+        }
         if let Some(ca) = &self.ca {
             env.push(("GIT_SSL_CAINFO".to_owned(), ca.clone().into_os_string()));
         }
@@ -146,7 +157,14 @@ mod tests {
     fn the_token_is_added_to_what_git_is_told_already() {
         let mirrors = Mirrors { directory: "/m".into(), ca: Some("/ca.pem".into()) };
         let own = vec![("GIT_CONFIG_COUNT".into(), "2".into())];
-        let env = mirrors.environment("t", &own);
+        let wanted = |url: &str| Wanted {
+            repo: "a/b".into(),
+            url: url.into(),
+            token: "t".into(),
+            commit: "0".repeat(40),
+            run: 1,
+        };
+        let env = mirrors.environment(&wanted("https://ci.example/a/b.git"), &own);
         let get = |name: &str| {
             let found = env.iter().find(|(known, _)| known == name);
             found.and_then(|(_, value)| value.to_str())
@@ -158,6 +176,9 @@ mod tests {
             Some("Authorization: Basic eC1hY2Nlc3MtdG9rZW46dA==")
         );
         assert_eq!(get("GIT_SSL_CAINFO"), Some("/ca.pem"));
+        let env = mirrors.environment(&wanted("http://127.0.0.1:1/a/b.git"), &[]);
+        let last = env.iter().find(|(name, _)| name == "GIT_CONFIG_KEY_1");
+        assert_eq!(last.and_then(|(_, value)| value.to_str()), Some("http.proxy"));
     }
 
     #[test]

@@ -162,6 +162,7 @@ impl Agent {
         });
         let card = Card {
             server: options.server,
+            beside: options.beside,
             data: options.data,
             key: options.key,
             name: options.name,

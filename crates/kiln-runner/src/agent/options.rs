@@ -15,9 +15,12 @@ use super::execute::BackendKind;
 use super::health::Minima;
 
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a question of its own")]
 pub struct Options {
     /// The address of the server, such as `http://127.0.0.1:8420`.
     pub server: String,
+    /// The server lives beside this runner: what was kept is of this server, whatever its address was then.
+    pub beside: bool,
     /// The registration key; needed as long as the runner is not known.
     pub key: Option<String>,
     pub name: String,
@@ -61,6 +64,7 @@ impl Options {
         let name = Some(name.trim()).filter(|name| !name.is_empty()).unwrap_or("runner");
         Self {
             server: server.to_owned(),
+            beside: false,
             key: None,
             name: name.to_owned(),
             capabilities: capabilities::detect(&path, &data),

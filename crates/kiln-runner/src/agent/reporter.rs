@@ -198,6 +198,7 @@ impl Reporter for SpoolReporter {
             step: number(step),
             outcome: end.outcome.github().to_owned(),
             conclusion: end.conclusion.github().to_owned(),
+            exit_code: end.exit_code,
         });
     }
 

@@ -20,6 +20,8 @@ use super::seal::Keys;
 #[derive(Debug)]
 pub(super) struct Card {
     pub(super) server: String,
+    /// Whatever was kept is of this server.
+    pub(super) beside: bool,
     pub(super) data: PathBuf,
     pub(super) key: Option<String>,
     pub(super) name: String,
@@ -62,7 +64,8 @@ impl Session {
     /// A runner that was registered before is known by what it kept, unless that is of another server.
     pub(super) fn new(http: Http, card: Card) -> Result<Self, AgentError> {
         let kept = Identity::load(&card.data).map_err(AgentError::Data)?;
-        let identity = kept.filter(|kept| kept.server == card.server).map(std::sync::Arc::new);
+        let is_of_it = |kept: &Identity| card.beside || kept.server == card.server;
+        let identity = kept.filter(is_of_it).map(std::sync::Arc::new);
         if identity.is_none() && card.key.is_none() {
             return Err(AgentError::NoKey);
         }

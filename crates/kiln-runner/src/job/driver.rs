@@ -136,6 +136,8 @@ pub(super) struct JobRun<'s, 'j> {
     numbered: usize,
     /// Whether a time limit ended the last process.
     pub(super) timed_out: bool,
+    /// What the last process ended with.
+    pub(super) exit_code: Option<i32>,
     /// When the composite actions under way must be over.
     pub(super) until: Option<Instant>,
     /// Whether the step under way was started although the job had been cancelled.
@@ -163,6 +165,7 @@ impl<'s, 'j> JobRun<'s, 'j> {
             step: 0,
             numbered: 0,
             timed_out: false,
+            exit_code: None,
             until: None,
             despite_cancel: false,
         }

@@ -139,6 +139,10 @@ impl JobRun<'_, '_> {
         let left = files.read();
         files.remove(&left);
         self.timed_out = matches!(end, End::TimedOut | End::Silent);
+        self.exit_code = match end {
+            End::Exited(code) => Some(code),
+            _ => None,
+        };
         let (mut conclusion, why) = judge(end, wall, self.shared.host.silence);
         if end == End::TimedOut && self.is_over() {
             conclusion = Conclusion::TimedOut;

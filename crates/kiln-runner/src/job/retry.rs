@@ -35,11 +35,14 @@ impl JobRun<'_, '_> {
         };
         let tolerated = outcome.is_failure() && self.tolerates(frame, step);
         let conclusion = if tolerated { Conclusion::Success } else { outcome };
-        (StepEnd { outcome, conclusion }, outputs)
+        // Taken, so that an action does not end with the code of its last step.
+        let exit_code = self.exit_code.take();
+        (StepEnd { outcome, conclusion, exit_code }, outputs)
     }
 
     fn one_try(&mut self, frame: &mut Frame, step: &Step) -> Done {
         self.timed_out = false;
+        self.exit_code = None;
         self.work(frame, step).unwrap_or_else(|message| {
             self.output().error(self.step, &message);
             let cancelled = self.step_control().is_cancelled();

@@ -108,12 +108,14 @@ pub struct Report {
 pub struct StepEnd {
     pub outcome: Conclusion,
     pub conclusion: Conclusion,
+    /// What its process ended with, if it was one and ended by itself.
+    pub exit_code: Option<i32>,
 }
 
 impl StepEnd {
     /// An end that nothing softens.
     pub(crate) fn same(conclusion: Conclusion) -> Self {
-        Self { outcome: conclusion, conclusion }
+        Self { outcome: conclusion, conclusion, exit_code: None }
     }
 }
 

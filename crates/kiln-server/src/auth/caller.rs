@@ -9,6 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kiln_core::access::{Denied, Grants, Right};
 use kiln_core::id::{OrgId, UserId};
+use kiln_core::time::Timestamp;
 use kiln_store::{Actor, ActorKind, Duty, Scope};
 
 use super::bearers::Known;
@@ -88,6 +89,16 @@ impl Caller {
         match &self.who {
             Who::Local(_) => None,
             Who::Token(known) => Some(known.bearer.user.id),
+        }
+    }
+}
+
+impl Caller {
+    /// When what the caller holds in their hand ends; never for some.
+    pub fn expires_at(&self) -> Option<Timestamp> {
+        match &self.who {
+            Who::Local(_) => None,
+            Who::Token(known) => known.bearer.token.expires_at,
         }
     }
 }

@@ -82,13 +82,18 @@ pub const KEYS: &[Key] = &[
         "",
         "Proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` count, such as `10.0.0.0/8`.",
     ),
-    open("proxy", "URL", "none", "The proxy for requests to others."),
+    open(
+        "proxy",
+        "URL",
+        "none",
+        "The proxy for requests to others: for git, and for the jobs of `kiln up`, which can read it.",
+    ),
     key("no_proxy", "list of hosts", "", "Hosts that are reached without the proxy."),
     open(
         "ca_file",
         "file",
         "none",
-        "Certificates in PEM that are trusted beside those of the system.",
+        "Certificates in PEM for git. The jobs of `kiln up` find them in `NODE_EXTRA_CA_CERTS`.",
     ),
     key(
         "scheduling",

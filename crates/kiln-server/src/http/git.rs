@@ -1,10 +1,11 @@
 //! Repositories for git itself: its smart protocol over HTTP, for reading.
 //!
-//! The password is the token of a job, which reads its own repository as long as it has its lease, or an
-//! API token, which reads what its owner may look at.
+//! The password is a token of a job (its runner's, or the one that its steps see), which reads its own
+//! repository as long as there is its lease, or an API token, which reads what its owner may look at.
 
 use std::io::{self, Read as _};
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, FromRequestParts, State};
@@ -19,6 +20,7 @@ use kiln_proto::problem::Problem;
 use kiln_store::directory::repositories::{self, Repository};
 use kiln_store::{Duty, Scope, Tx};
 use serde::Deserialize;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -35,6 +37,8 @@ use crate::token::JobAccess;
 const LONGEST: usize = 32 << 20;
 /// How many pieces of an answer wait for a slow client.
 const AHEAD: usize = 16;
+/// A client that takes nothing for this long is given up, and git with it.
+const STALLED: Duration = Duration::from_mins(1);
 
 pub fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()
@@ -125,7 +129,8 @@ impl FromRequestParts<Shared> for Readable {
         let missing = || Failure::not_found("repository");
         let name = format!("{owner}/{}", repo.strip_suffix(".git").ok_or_else(missing)?);
         let token = shown_token(&parts.headers).unwrap_or_default();
-        let repository = match app.signer.check_job(&token) {
+        let job = app.signer.check_reading(&token).or_else(|| app.signer.check_job(&token));
+        let repository = match job {
             Some(access) => of_job(app, access, name).await?,
             None => of_caller(app, parts, name).await?,
         };
@@ -198,12 +203,15 @@ async fn serve(
     let kind = if body.is_none() { "advertisement" } else { "result" };
     let is_second =
         protocol.iter().flat_map(|text| text.split(':')).any(|part| part == "version=2");
-    let (sender, mut receiver) = mpsc::channel(AHEAD);
+    let turn = app.workflows.clones().next().await.map_err(|error| broken(&error))?;
+    // One place is kept for how it ended.
+    let (sender, mut receiver) = mpsc::channel(AHEAD + 1);
     if body.is_none() && !is_second {
         let _ = sender.try_send(Ok(Bytes::from_static(b"001e# service=git-upload-pack\n0000")));
     }
     let sources = Arc::clone(app.workflows.sources());
     tokio::task::spawn_blocking(move || {
+        let _turn = turn;
         ask(&*sources, &location, protocol.as_deref(), body, &sender);
     });
     // What goes wrong before the first byte can still be told in the status.
@@ -234,13 +242,25 @@ fn ask(
     body: Option<Vec<u8>>,
     sender: &mpsc::Sender<Piece>,
 ) {
-    let mut write = |bytes: &[u8]| {
-        let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
-        sender.blocking_send(Ok(Bytes::copy_from_slice(bytes))).map_err(gone)
-    };
-    if let Err(error) = sources.upload_pack(location, protocol, body, &mut write) {
-        // If nobody is there to hear it, nobody has to know.
-        let _ = sender.blocking_send(Err(error));
+    let last = sender.try_reserve();
+    let mut write = |bytes: &[u8]| send(sender, bytes, STALLED);
+    if let Err(error) = sources.upload_pack(location, protocol, body, &mut write)
+        && let Ok(last) = last
+    {
+        last.send(Err(error));
+    }
+}
+
+/// Hands a piece on, as soon as the client takes it.
+fn send(sender: &mpsc::Sender<Piece>, bytes: &[u8], patience: Duration) -> io::Result<()> {
+    let piece = sender.send(Ok(Bytes::copy_from_slice(bytes)));
+    match Handle::current().block_on(async { tokio::time::timeout(patience, piece).await }) {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(_)) => Err(io::ErrorKind::BrokenPipe.into()),
+        Err(_) => {
+            tracing::warn!("a client of git took nothing for {patience:?} and was given up");
+            Err(io::ErrorKind::TimedOut.into())
+        }
     }
 }
 
@@ -251,5 +271,35 @@ fn broken(error: &SourceError) -> Failure {
             tracing::warn!(reason, "a repository cannot be read");
             Failure::unavailable("the repository cannot be read at the moment")
         }
+        SourceError::Busy => Failure::unavailable(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_client_that_takes_nothing_or_is_gone_is_given_up() {
+        let (sender, mut receiver) = mpsc::channel(2);
+        let sent = tokio::task::spawn_blocking(move || {
+            let last = sender.try_reserve().unwrap();
+            let first = send(&sender, b"one", Duration::from_mins(1));
+            let second = send(&sender, b"two", Duration::from_millis(10));
+            last.send(Err(SourceError::Broken("stalled".to_owned())));
+            (first, second)
+        });
+        let (first, second) = sent.await.unwrap();
+        assert!(first.is_ok());
+        assert_eq!(second.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(receiver.recv().await.unwrap().unwrap(), "one");
+        // The answer breaks off: a whole one would be taken for all there is.
+        assert!(receiver.recv().await.unwrap().is_err());
+        assert!(receiver.recv().await.is_none());
+
+        let (sender, receiver) = mpsc::channel(1);
+        drop(receiver);
+        let sent = tokio::task::spawn_blocking(move || send(&sender, b"x", Duration::from_mins(1)));
+        assert_eq!(sent.await.unwrap().unwrap_err().kind(), io::ErrorKind::BrokenPipe);
     }
 }

@@ -6,6 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use kiln_core::time::Timestamp;
+use kiln_proto::problem::Problem;
 use kiln_store::directory::runners::{self, RunnerState};
 use kiln_store::{Duty, Page, Scope, Tx, claims};
 use serde::Serialize;
@@ -107,7 +108,7 @@ async fn startup(State(app): State<Shared>) -> Json<Health> {
 
 /// The server can work: the database answers, has the right schema, and nobody told the server to stop
 #[utoipa::path(get, path = "/ready", tag = "health", security(()),
-    responses((status = 200, body = Ready), (status = 503, description = "not now, and why")))]
+    responses((status = 200, body = Ready), (status = 503, description = "not now, and why", body = Problem)))]
 async fn ready(State(app): State<Shared>) -> Answer<Json<Ready>> {
     if app.stopping.is_cancelled() {
         return Err(Failure::unavailable("the server is stopping"));

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use axum::Json;
 use axum::http::StatusCode;
 use kiln_proto::problem::{MEDIA_TYPE, Problem};
+use serde_json::{Map, Value};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{
     ComponentsBuilder, ContentBuilder, InfoBuilder, OpenApi, OpenApiBuilder, Ref, RefOr, Response,
@@ -43,7 +44,7 @@ pub fn about() -> OpenApi {
 }
 
 pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(document))
+    OpenApiRouter::new().routes(routes!(served))
 }
 
 /// This document.
@@ -54,9 +55,54 @@ pub fn routes() -> OpenApiRouter<Shared> {
     responses((status = 200, description = "OpenAPI 3.1", body = Object)),
     security(())
 )]
-async fn document() -> Json<&'static OpenApi> {
-    static DOCUMENT: OnceLock<OpenApi> = OnceLock::new();
-    Json(DOCUMENT.get_or_init(|| super::routes().into_openapi()))
+async fn served() -> Json<&'static Value> {
+    static DOCUMENT: OnceLock<Value> = OnceLock::new();
+    Json(DOCUMENT.get_or_init(document))
+}
+
+/// What the routes say of themselves, and what is true for all of them.
+pub fn document() -> Value {
+    let mut document =
+        serde_json::to_value(super::routes().into_openapi()).expect("the document is JSON");
+    let paths = document.get_mut("paths").and_then(Value::as_object_mut);
+    for (path, item) in paths.into_iter().flatten() {
+        for (method, operation) in item.as_object_mut().into_iter().flatten() {
+            operation["operationId"] = name_of(method, path).into();
+            // What everybody may ask is refused to nobody.
+            let is_open = operation.get("security").is_some();
+            if let Some(responses) = operation["responses"].as_object_mut() {
+                complete(responses, is_open);
+            }
+        }
+    }
+    document
+}
+
+/// Names must differ, which those of our functions do not.
+fn name_of(method: &str, path: &str) -> String {
+    let words = path.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    words.fold(method.to_owned(), |name, word| name + "_" + word)
+}
+
+/// Problems have a media type of their own, and those that any request may meet need not be named by each.
+fn complete(responses: &mut Map<String, Value>, is_open: bool) {
+    for response in responses.values_mut() {
+        let Some(content) = response.get_mut("content").and_then(Value::as_object_mut) else {
+            continue;
+        };
+        let is_problem = |it: &Value| it["schema"]["$ref"] == "#/components/schemas/Problem";
+        if content.get("application/json").is_some_and(is_problem)
+            && let Some(problem) = content.remove("application/json")
+        {
+            content.insert(MEDIA_TYPE.to_owned(), problem);
+        }
+    }
+    if !is_open {
+        for (status, response) in Problems::responses() {
+            let response = serde_json::to_value(response).expect("the document is JSON");
+            responses.entry(status).or_insert(response);
+        }
+    }
 }
 
 /// How requests are refused, for the documentation of every route.

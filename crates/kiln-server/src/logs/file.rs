@@ -4,8 +4,9 @@
 //! written gathers, and the next write takes it all with one flush. Nothing here blocks async threads.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::UNIX_EPOCH;
@@ -238,9 +239,10 @@ fn open<'f>(file: &'f mut Option<File>, path: &Path) -> io::Result<&'f mut File>
         let folder = path.parent().unwrap_or(path);
         let is_new = !path.exists();
         if is_new {
-            fs::create_dir_all(folder)?;
+            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         }
-        let opened = File::options().read(true).append(true).create(true).open(path)?;
+        let mut options = File::options();
+        let opened = options.read(true).append(true).create(true).mode(0o600).open(path)?;
         if is_new {
             // The names are as durable as what will be in the file.
             for folder in folder.ancestors().take(2) {
@@ -396,6 +398,18 @@ mod tests {
             writer.await.unwrap();
         }
         assert_eq!(all(&logs).await, text);
+    }
+
+    #[tokio::test]
+    async fn a_log_is_for_the_servers_user_alone() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let logs = FileLogs::new(folder.path().join("logs"), 100);
+        put(&logs, 0, "x").await.unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let path = logs.0.path(log(1));
+        let modes = path.ancestors().take(3).map(mode).collect::<Vec<_>>();
+        assert_eq!(modes, [0o600, 0o700, 0o700]);
     }
 
     #[tokio::test]

@@ -10,6 +10,7 @@ use kiln_proto::api::Checkup;
 use kiln_proto::{runner, version};
 use kiln_store::claims::{self, Lease};
 use kiln_store::directory::queues::{self, Queue};
+use kiln_store::directory::repositories;
 use kiln_store::directory::runners::{self, Listed, RunnerState};
 use kiln_store::directory::settings::{self, Pause};
 use kiln_store::outbox::{self, Parked};
@@ -80,6 +81,7 @@ struct Read {
     leases: Vec<(String, Lease)>,
     parked: Vec<Parked>,
     pause: Option<Pause>,
+    paused_repositories: Vec<(String, String)>,
 }
 
 /// Looks at everything.
@@ -126,6 +128,7 @@ async fn look(tx: &mut Tx<'_>) -> Result<Read, StoreError> {
         leases,
         parked: outbox::parked(tx, SCOPE, 100).await?,
         pause: settings::server_pause(tx).await?,
+        paused_repositories: repositories::paused(tx, SCOPE, Page::first(MOST)).await?,
     })
 }
 
@@ -301,6 +304,11 @@ fn rest(read: &Read, findings: &mut Findings) {
             "the log of the server says more; report it with that",
         ),
     }
+    pauses(read, findings);
+}
+
+/// What waits because somebody wants it to.
+fn pauses(read: &Read, findings: &mut Findings) {
     if let Some(pause) = &read.pause {
         findings.warn(
             "pause",
@@ -314,6 +322,13 @@ fn rest(read: &Read, findings: &mut Findings) {
             "pause",
             format!("queue {} is paused: {reason}", queue.id),
             format!("`kiln resume --queue {}` lets its jobs start again", queue.id),
+        );
+    }
+    for (name, reason) in &read.paused_repositories {
+        findings.warn(
+            "pause",
+            format!("repository `{name}` is paused: {reason}"),
+            format!("`kiln resume --repo {name}` lets its jobs start again"),
         );
     }
 }

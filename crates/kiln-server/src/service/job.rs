@@ -30,7 +30,7 @@ use crate::seal;
 use crate::token::JobAccess;
 
 /// Secrets are for runs of code that the owners of the repository let in.
-const TRUSTED: &str = "trusted";
+pub(super) const TRUSTED: &str = "trusted";
 const DUTY: Scope = Scope::System(Duty::Claims);
 
 /// Why a job could not be handed out.
@@ -72,13 +72,13 @@ pub async fn prepare(
     let expressions = Context::read(&assignment.context)?.expressions(run.id, run.attempt);
     let environment = leg_environment(&expressions, &assignment.hood, assignment.leg)?;
     let own = belongings(app, member.runner.id, run, environment.as_deref()).await?;
-    let token = app.signer.job(JobAccess {
+    let access = JobAccess {
         job: claimed.job,
         claim: claimed.claim,
         runner: member.runner.id,
         org: claimed.org,
         repo: claimed.repo,
-    });
+    };
     let preparing = Preparing {
         app,
         member,
@@ -86,7 +86,7 @@ pub async fn prepare(
         assignment: &assignment,
         expressions,
         environment,
-        token,
+        access,
     };
     preparing.job(own).map(Some)
 }
@@ -170,7 +170,7 @@ struct Preparing<'a> {
     assignment: &'a Assignment,
     expressions: Expressions,
     environment: Option<String>,
-    token: String,
+    access: JobAccess,
 }
 
 impl Preparing<'_> {
@@ -209,8 +209,14 @@ impl Preparing<'_> {
                 silence: app.config.limits.silence.as_secs(),
             },
             repo,
-            token: self.token,
+            token: app.signer.job(self.access),
         })
+    }
+
+    /// What steps see as `github.token`: with it they read their repository, while only the runner can speak
+    /// for the job.
+    fn step_token(&self) -> String {
+        self.app.signer.reading(self.access)
     }
 
     fn repo(&self) -> String {
@@ -236,7 +242,7 @@ impl Preparing<'_> {
     ) -> Result<kiln_proto::job::Sealed, Unpreparable> {
         let mut run: Object =
             own.iter().map(|(name, value)| (name.as_str(), Value::from(value.as_str()))).collect();
-        run.insert("GITHUB_TOKEN", Value::from(self.token.as_str()));
+        run.insert("GITHUB_TOKEN", Value::from(self.step_token()));
         let seen =
             leg_secrets(&self.expressions, &self.assignment.hood, self.assignment.leg, &run)?;
         let visible =
@@ -294,7 +300,7 @@ impl Preparing<'_> {
             ("api_url", url.clone()),
             ("graphql_url", format!("{url}/graphql")),
             ("job", job.to_owned()),
-            ("token", self.token.clone()),
+            ("token", self.step_token()),
         ];
         for (name, value) in now {
             github.insert(name, Value::from(value));

@@ -6,7 +6,7 @@ use kiln_core::id::{JobId, RunId, RunnerId};
 use kiln_core::run::{
     self, Conclusion, Leg, LegNo, LegState, Neighbourhood, Node, NodeState, RunState, Timings,
 };
-use kiln_store::runs::{JobView, Picture, RunStatus, StepView};
+use kiln_store::runs::{JobUse, JobView, Picture, RunStatus, StepView};
 use kiln_store::{StoreError, Tx};
 
 use super::names::Names;
@@ -34,6 +34,8 @@ pub struct Seen {
     pub timings: Timings,
     pub outputs: Vec<(String, String)>,
     pub steps: Vec<StepView>,
+    /// As its runner measured it.
+    pub used: Option<JobUse>,
 }
 
 /// All jobs of an attempt, in the order of the workflow.
@@ -108,6 +110,7 @@ impl Look<'_> {
             timings: Timings::default(),
             outputs: node.outputs.clone(),
             steps: Vec::new(),
+            used: None,
         }
     }
 
@@ -136,6 +139,7 @@ impl Look<'_> {
             timings: leg.timings,
             outputs: leg.outputs.clone(),
             steps: Vec::new(),
+            used: None,
         }
     }
 

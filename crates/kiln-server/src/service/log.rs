@@ -29,6 +29,8 @@ pub struct Reading {
     /// The last claim, if none is named.
     pub claim: Option<u32>,
     pub from: u64,
+    /// Bytes as they are kept.
+    pub limit: Option<u64>,
     pub follow: bool,
     pub form: Form,
 }
@@ -44,12 +46,19 @@ pub enum Form {
     Timed,
 }
 
-/// The log as a stream that ends with the log, or with the job when it is followed.
-pub fn read(
+/// A log on its way to a client: how many bytes are kept of it now, and its pieces.
+#[derive(Debug)]
+pub struct Opened<S> {
+    pub length: u64,
+    pub pieces: S,
+}
+
+/// The log as a stream that ends with the log or its limit, or with the job when it is followed.
+pub async fn read(
     app: Shared,
     job: &Seen,
     reading: Reading,
-) -> Answer<impl Stream<Item = io::Result<Bytes>> + Send + 'static> {
+) -> Answer<Opened<impl Stream<Item = io::Result<Bytes>> + Send + 'static>> {
     let id = job.id.ok_or_else(|| Failure::not_found("log"))?;
     // Whoever follows a job that waits follows its first claim.
     let claim = reading.claim.unwrap_or_else(|| job.claim.max(1));
@@ -57,21 +66,24 @@ pub fn read(
         return Err(Failure::not_found("log"));
     }
     let log = LogId { job: id, claim };
+    let length = app.logs.length(log).await.map_err(Failure::internal)?;
     let reader = Reader {
         changes: app.logs.follow(log),
         ear: app.bus.listen(),
         app,
         log,
         at: reading.from,
+        end: reading.limit.map_or(u64::MAX, |limit| reading.from.saturating_add(limit)),
         follow: reading.follow,
         lines: Lines { form: reading.form, rest: Vec::new() },
         ready: VecDeque::new(),
         over: false,
     };
-    Ok(stream::unfold(reader, async |mut reader| {
+    let pieces = stream::unfold(reader, async |mut reader| {
         let piece = reader.next().await.transpose()?;
         Some((piece, reader))
-    }))
+    });
+    Ok(Opened { length, pieces })
 }
 
 struct Reader {
@@ -80,6 +92,8 @@ struct Reader {
     changes: watch::Receiver<u64>,
     ear: Listener,
     at: u64,
+    /// Nothing from here on is wanted.
+    end: u64,
     follow: bool,
     lines: Lines,
     ready: VecDeque<Bytes>,
@@ -99,7 +113,8 @@ impl Reader {
             if self.read_on().await? {
                 continue;
             }
-            let life = if self.follow { self.life().await } else { Ok(Life::Over) };
+            let goes_on = self.follow && self.at < self.end;
+            let life = if goes_on { self.life().await } else { Ok(Life::Over) };
             let life = life.map_err(io::Error::other)?;
             // What was written until the end is there by now.
             if life == Life::Over && !self.read_on().await? {
@@ -113,7 +128,8 @@ impl Reader {
 
     /// Whether there was more.
     async fn read_on(&mut self) -> io::Result<bool> {
-        let piece = self.app.logs.read(self.log, self.at, PIECE).await;
+        let left = usize::try_from(self.end.saturating_sub(self.at)).unwrap_or(usize::MAX);
+        let piece = self.app.logs.read(self.log, self.at, PIECE.min(left)).await;
         let piece = piece.map_err(io::Error::other)?;
         self.at += piece.len() as u64;
         self.ready.extend(self.lines.take(&piece));

@@ -8,13 +8,14 @@ use kiln_core::id::RunnerId;
 use kiln_core::run::Conclusion;
 use kiln_core::time::Timestamp;
 use kiln_proto::report::{
-    Annotation, Complete, Completed, Event, Events, Heard, MOST_EVENTS, Stored, What,
+    Annotation, Complete, Completed, Event, Events, Heard, MOST_EVENTS, Stored, Used, What,
 };
 use kiln_store::Tx;
 use kiln_store::claims::{self, Lease};
 use kiln_store::events::{self, Level};
 use kiln_store::runs::{
-    Answer as Became, Happened, JobNews, Refused, Report, ReportAnswer, Reported, Said, Word,
+    self, Answer as Became, Happened, JobNews, JobUse, Refused, Report, ReportAnswer, Reported,
+    Said, Word,
 };
 
 use super::register;
@@ -75,7 +76,7 @@ pub async fn events(app: &App, access: JobAccess, said: Events) -> Answer<Heard>
     if said.events.len() > MOST_EVENTS {
         return Err(Failure::invalid(format!("events: expected {MOST_EVENTS} at most")));
     }
-    let words = words(&said.events);
+    let words: Vec<(u64, Word)> = said.events.iter().filter_map(word).collect();
     let events = said.events.into_iter().map(reported).collect::<Answer<Vec<_>>>()?;
     let in_order =
         events.windows(2).all(|pair| pair[0].sequence.checked_add(1) == Some(pair[1].sequence));
@@ -83,8 +84,11 @@ pub async fn events(app: &App, access: JobAccess, said: Events) -> Answer<Heard>
         let detail = "events.sequence: expected numbers from 1 on, each one more than the last";
         return Err(Failure::invalid(detail));
     }
-    if lease(app, access).await?.is_some() {
-        for word in words {
+    if let Some(lease) = lease(app, access).await? {
+        must_follow(&lease, &events)?;
+        // What was heard before is said again because its answer got lost; it happened once.
+        let new = words.into_iter().filter(|(sequence, _)| *sequence > lease.heard);
+        for (_, word) in new {
             if let Became::Refused(refused) = happened(app, access, word).await? {
                 return Err(refusal(&refused));
             }
@@ -93,21 +97,30 @@ pub async fn events(app: &App, access: JobAccess, said: Events) -> Answer<Heard>
     let JobAccess { job, claim, runner, .. } = access;
     match app.traffic.report(Report { job, claim, runner, events }).await? {
         ReportAnswer::Heard(sequence) => Ok(Heard { sequence }),
-        ReportAnswer::Gap { wanted } => {
-            Err(Failure::gap(wanted, format!("event {wanted} is missing; go on from there")))
-        }
+        ReportAnswer::Gap { wanted } => Err(missing(wanted)),
         ReportAnswer::Refused(refused) => Err(refusal(&refused)),
     }
 }
 
+/// Refuses words after a gap before any of them counts.
+fn must_follow(lease: &Lease, events: &[Reported]) -> Answer<()> {
+    let wanted = lease.heard + 1;
+    let follows = events.first().is_none_or(|first| first.sequence <= wanted);
+    if follows { Ok(()) } else { Err(missing(wanted)) }
+}
+
+fn missing(wanted: u64) -> Failure {
+    Failure::gap(wanted, format!("event {wanted} is missing; go on from there"))
+}
+
 /// The states of the job itself, which go another way than what happened in it.
-fn words(events: &[Event]) -> Vec<Word> {
-    let word = |event: &Event| match event.what {
-        What::Started => Some(Word::Started),
-        What::Uploading => Some(Word::Uploading),
-        _ => None,
+fn word(event: &Event) -> Option<(u64, Word)> {
+    let word = match event.what {
+        What::Started => Word::Started,
+        What::Uploading => Word::Uploading,
+        _ => return None,
     };
-    events.iter().filter_map(word).collect()
+    Some((event.sequence, word))
 }
 
 fn reported(event: Event) -> Answer<Reported> {
@@ -115,11 +128,11 @@ fn reported(event: Event) -> Answer<Reported> {
         What::Started | What::Uploading => Said::Counted,
         What::StepStarted { step, name } => Said::StepStarted { step, name },
         What::StepRetried { step, failed_try } => Said::StepRetried { step, failed_try },
-        What::StepFinished { step, outcome, conclusion } => Said::StepFinished {
+        What::StepFinished { step, outcome, conclusion, exit_code } => Said::StepFinished {
             step,
             outcome: ending("outcome", &outcome)?,
             conclusion: ending("conclusion", &conclusion)?,
-            exit_code: None,
+            exit_code,
         },
         What::Annotation(annotation) => Said::Annotation(kept(annotation)?),
         What::Summary { step, markdown } => Said::Summary { step, text: markdown },
@@ -178,12 +191,28 @@ pub async fn complete(app: &App, access: JobAccess, said: Complete) -> Answer<Co
         Some(reason) => Word::Lost { reason },
         None => Word::Finished { conclusion, outputs: said.outputs.into_iter().collect() },
     };
-    if let Became::Refused(refused) = happened(app, access, word).await? {
+    // At once, so that both can share a commit.
+    let (became, kept) =
+        tokio::join!(happened(app, access, word), keep_use(app, access, said.used));
+    if let Became::Refused(refused) = became? {
         return Err(refusal(&refused));
     }
+    kept?;
     app.fleet.remember_end(job, claim, conclusion);
     leave_if_spent(app, runner).await;
     Ok(Completed { conclusion: conclusion.github().to_owned() })
+}
+
+/// Keeps what the job used. A runner that measured nothing has nothing to say.
+async fn keep_use(app: &App, access: JobAccess, used: Used) -> Answer<()> {
+    if used == Used::default() {
+        return Ok(());
+    }
+    let JobAccess { job, claim, runner, .. } = access;
+    let Used { cpu_ms, memory_peak_kb, disk_mb } = used;
+    let used = JobUse { cpu_ms, memory_peak_kb, disk_mb };
+    let work = async move |tx: &mut Tx<'_>| runs::note_use(tx, job, claim, runner, &used).await;
+    Ok(app.store.write(work).await?)
 }
 
 /// Whether all of the log and all events are here.

@@ -124,6 +124,7 @@ async fn default_branch(app: &App, source: String) -> Answer<String> {
         Err(SourceError::Broken(message)) => {
             Err(Failure::invalid(format!("the source cannot be read: {message}")))
         }
+        Err(busy @ SourceError::Busy) => Err(Failure::unavailable(busy.to_string())),
     }
 }
 

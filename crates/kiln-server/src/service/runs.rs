@@ -1,13 +1,14 @@
 //! Runs for those who look at them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use kiln_core::access::Right;
 use kiln_core::id::{JobId, RunId};
 use kiln_core::queue::Policy;
 use kiln_core::time::Timestamp;
 use kiln_proto::api;
-use kiln_store::runs::{self, Picture, RunFilter, RunSummary};
+use kiln_proto::report::Used;
+use kiln_store::runs::{self, JobUse, Picture, RunFilter, RunSummary};
 use kiln_store::{Duty, Page, Scope, StoreError, Tx};
 
 use super::jobs::{self, Seen};
@@ -118,6 +119,11 @@ async fn seen(
     let (run, attempt) = (picture.view.id, picture.view.attempt);
     let steps = runs::steps(tx, scope, run, Some(attempt)).await?;
     let mut jobs = jobs::seen(tx, picture, steps).await?;
+    let mut uses: HashMap<JobId, JobUse> =
+        runs::uses(tx, scope, run, attempt).await?.into_iter().collect();
+    for job in &mut jobs {
+        job.used = job.id.and_then(|id| uses.remove(&id));
+    }
     if jobs.iter().any(|job| job.status == "queued") {
         let mut reasons = queue::reasons(tx, policy, run).await?;
         for job in &mut jobs {
@@ -210,6 +216,7 @@ pub fn job_shown(job: &Seen) -> api::Job {
         name: step.name.clone(),
         status: step.status.word().to_owned(),
         conclusion: step.conclusion.map(|conclusion| conclusion.github().to_owned()),
+        exit_code: step.exit_code,
         started_at: time(step.started),
         ended_at: time(step.ended),
     };
@@ -231,5 +238,10 @@ pub fn job_shown(job: &Seen) -> api::Job {
         ended_at: time(job.timings.ended),
         steps: job.steps.iter().map(step).collect(),
         outputs: job.outputs.iter().cloned().collect::<BTreeMap<_, _>>(),
+        used: job.used.map(|used| Used {
+            cpu_ms: used.cpu_ms,
+            memory_peak_kb: used.memory_peak_kb,
+            disk_mb: used.disk_mb,
+        }),
     }
 }

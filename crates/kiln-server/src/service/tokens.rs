@@ -24,7 +24,7 @@ const LONGEST: u64 = 3_650 * DAY;
 /// What a one-time key of a first start is for.
 pub const WELCOME: &str = "welcome";
 
-/// Makes a token that can do no more than what the caller holds in their hand.
+/// Makes a token that can do no more than what the caller holds in their hand, and ends no later.
 pub async fn mint(app: &App, caller: &Caller, new: api::NewToken) -> Answer<api::Token> {
     let rights = rights(caller, &new.scopes)?;
     let org = organization(app, caller, new.owner.as_deref()).await?;
@@ -37,6 +37,7 @@ pub async fn mint(app: &App, caller: &Caller, new: api::NewToken) -> Answer<api:
         }
     };
     let (secret, actor, user) = (Secret::new(Kind::Api), caller.actor(), caller.user());
+    let latest = caller.expires_at();
     let (hash, name) = (secret.hash(), new.name);
     let scopes: Vec<String> = rights.iter().map(|right| right.word().to_owned()).collect();
     let kept = scopes.clone();
@@ -46,7 +47,8 @@ pub async fn mint(app: &App, caller: &Caller, new: api::NewToken) -> Answer<api:
             Some(user) => user,
             None => administrator(tx).await?,
         };
-        let expires_at = lasts.map(|seconds| tx.now() + Duration::from_secs(seconds));
+        let wanted = lasts.map(|seconds| tx.now() + Duration::from_secs(seconds));
+        let expires_at = wanted.into_iter().chain(latest).min();
         let (name, hash, scopes) = (label.clone(), hash.clone(), kept.clone());
         let new = NewToken { user, org, name, hash, scopes, expires_at };
         let id = tokens::create(tx, FIND, &actor, new).await?;

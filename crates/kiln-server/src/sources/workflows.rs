@@ -9,7 +9,7 @@ use kiln_lang::diag;
 use kiln_lang::source::SourceMap;
 use kiln_lang::trigger::Trigger;
 
-use crate::sources::{CommitInfo, Location, SourceError, Sources};
+use crate::sources::{CommitInfo, Location, SourceError, Sources, Turns};
 
 /// Where workflows lie, and what Kiln adds to them.
 const FOLDERS: [&str; 2] = [".github/workflows", ".kiln/workflows"];
@@ -57,6 +57,8 @@ impl Workflow {
 #[derive(Debug, Clone)]
 pub struct Workflows {
     sources: Arc<dyn Sources>,
+    questions: Turns,
+    clones: Turns,
     known: Arc<Mutex<Known>>,
 }
 
@@ -68,11 +70,18 @@ struct Known {
 
 impl Workflows {
     pub fn new(sources: Arc<dyn Sources>) -> Self {
-        Self { sources, known: Arc::default() }
+        let (questions, clones) = (Turns::default(), Turns::default());
+        Self { sources, questions, clones, known: Arc::default() }
     }
 
     pub fn sources(&self) -> &Arc<dyn Sources> {
         &self.sources
+    }
+
+    /// Turns for those who send a repository to a client. They are not those of questions: however slow
+    /// clients are, a trigger does not wait for them.
+    pub fn clones(&self) -> &Turns {
+        &self.clones
     }
 
     /// Asks git on a thread that may wait.
@@ -81,7 +90,12 @@ impl Workflows {
         question: impl FnOnce(&dyn Sources) -> Result<T, SourceError> + Send + 'static,
     ) -> Result<T, SourceError> {
         let sources = Arc::clone(&self.sources);
-        let answer = tokio::task::spawn_blocking(move || question(&*sources)).await;
+        let turn = self.questions.next().await?;
+        let ask = move || {
+            let _turn = turn;
+            question(&*sources)
+        };
+        let answer = tokio::task::spawn_blocking(ask).await;
         answer.unwrap_or_else(|error| Err(SourceError::Broken(format!("git's answer: {error}"))))
     }
 

@@ -62,6 +62,8 @@ async fn a_job_comes_with_everything_its_runner_needs(server: Server) {
     assert_eq!(plan["workflows"].as_array().unwrap().len(), 1);
     assert_eq!(plan["workflows"][0]["jobs"].as_array().unwrap().len(), 1);
     let github = json(&job.contexts.github);
+    let step_token = github["token"].as_str().unwrap().to_owned();
+    assert!(step_token.starts_with("kgt_") && job.token.starts_with("kjt_"));
     let expected = [
         ("run_id", run.0.to_string()),
         ("run_number", "1".to_owned()),
@@ -69,7 +71,6 @@ async fn a_job_comes_with_everything_its_runner_needs(server: Server) {
         ("job", "build".to_owned()),
         ("server_url", server.url("")),
         ("api_url", server.url("")),
-        ("token", job.token.clone()),
         ("repository", "acme/app".to_owned()),
         ("actor", "octocat".to_owned()),
         ("ref", "refs/heads/main".to_owned()),
@@ -81,11 +82,13 @@ async fn a_job_comes_with_everything_its_runner_needs(server: Server) {
     let mut secrets = runner.open(&job).visible;
     secrets.sort();
     let expected =
-        [("DEPLOY", "from prod"), ("GITHUB_TOKEN", &*job.token), ("TOKEN", "of the repo")];
+        [("DEPLOY", "from prod"), ("GITHUB_TOKEN", &*step_token), ("TOKEN", "of the repo")];
     let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
     assert_eq!(secrets, expected);
     let bytes = serde_json::to_string(&job).unwrap();
     assert!(!bytes.contains("of the repo"), "a secret is never sent in plain");
+    let seen = format!("{}{}", job.contexts.github.get(), job.plan.get());
+    assert!(!seen.contains(&job.token), "steps must not see the token of the job");
 }
 
 async fn keep_secrets(server: &Server, place: &crate::support::Place) {
@@ -169,7 +172,8 @@ async fn repeating_a_question_repeats_its_answer(server: Server) {
     let first = runner.claim("a", 0).await.unwrap();
     let again = runner.claim("a", 0).await.unwrap();
     assert_eq!((first.job_id, first.attempt), (again.job_id, again.attempt));
-    assert_eq!(runner.open(&again).visible[0].1, again.token);
+    assert_eq!(first.token, again.token);
+    assert_eq!(runner.open(&first).visible, runner.open(&again).visible);
     let second = runner.claim("b", 0).await.unwrap();
     assert_ne!(first.job_id, second.job_id);
     assert!(runner.claim("c", 0).await.is_none());

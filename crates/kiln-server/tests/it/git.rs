@@ -6,11 +6,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use kiln_proto::report::What;
 use kiln_store::directory::members::Role;
 use reqwest::RequestBuilder;
 
 use crate::api::people::{As, person};
-use crate::runner::{LINUX, Reporter, Runner, completion, refused};
+use crate::runner::{LINUX, Reporter, Runner, completion, json, refused};
 use crate::support::Server;
 
 const JOB: &str = "  build: {runs-on: linux, steps: [{run: 'true'}]}\n";
@@ -72,6 +73,51 @@ async fn a_job_reads_its_repository_and_no_other(server: Server) {
     // The token has died with the job.
     refused(with(get(REFS), token), 401).await;
     refused(with(post(FETCH), token), 401).await;
+}
+
+on_both!(
+    /// What steps see as `github.token` cannot speak for their job.
+    the_token_of_steps_reads_the_repository_and_says_nothing
+);
+
+async fn the_token_of_steps_reads_the_repository_and_says_nothing(server: Server) {
+    let place = server.repository("acme", "app").await;
+    for name in ["acme/app", "acme/other"] {
+        server.sources.commit(&format!("/in/memory/{name}"), "main", &[("a", "b")]);
+    }
+    server.repository("acme", "other").await;
+    let (_, key) = server.pool(Some(place.org), "builders").await;
+    server.run(&place, JOB).await;
+    let runner = Runner::new(&server, &key, "one", LINUX).await;
+    let job = runner.claim("a", 0).await.unwrap();
+    let token = json(&job.contexts.github)["token"].as_str().unwrap().to_owned();
+    let get = |path: &str| with(server.client.get(server.url(path)), &token);
+    assert_eq!(text(get(REFS)).await.0, 200);
+    let fetch = || with(server.client.post(server.url(FETCH)), &token).body("want abc");
+    assert_eq!(text(fetch()).await.0, 200);
+    refused(get("/acme/other.git/info/refs?service=git-upload-pack"), 404).await;
+
+    let mut step = Reporter::new(&server, &job);
+    step.token.clone_from(&token);
+    refused(step.logging(0, "x"), 401).await;
+    refused(step.telling(1, vec![What::Started]), 401).await;
+    refused(step.completing(&completion("success")), 401).await;
+    refused(step.returning(), 401).await;
+    let runner_paths =
+        ["heartbeat", "jobs/claim"].map(|it| format!("/actions/runners/{}/{it}", runner.id));
+    let unregister = format!("/api/runners/{}/unregister", runner.id);
+    for path in runner_paths.iter().chain([&unregister]) {
+        let request = server.client.post(server.url(path)).bearer_auth(&token).body("{}");
+        refused(request, 401).await;
+    }
+    for path in ["/api/me", "/api/runs", "/repos/acme/app/actions/runs"] {
+        refused(server.client.get(server.url(path)).bearer_auth(&token), 401).await;
+    }
+
+    let reporter = Reporter::new(&server, &job);
+    assert_eq!(reporter.completing(&completion("success")).send().await.unwrap().status(), 200);
+    refused(get(REFS), 401).await;
+    refused(fetch(), 401).await;
 }
 
 async fn refuse_strangers(server: &Server, token: &str) {

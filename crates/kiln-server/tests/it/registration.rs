@@ -7,6 +7,8 @@ use kiln_proto::runner::{Register, Registered, Unregistered};
 use kiln_store::Tx;
 use kiln_store::directory::{registration_keys, runners};
 use kiln_testkit::database::Database;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use crate::runner::{LINUX, Reporter, Runner, good, problem, refused, register, registration};
 use crate::support::{Options, SYSTEM, Server, somebody};
@@ -229,4 +231,23 @@ async fn a_runner_for_a_single_job_gets_one_and_is_gone(server: Server) {
     // Its last word can still be repeated.
     let done = reporter.completing(&crate::runner::completion("success"));
     assert_eq!(done.send().await.unwrap().status(), 200);
+}
+
+/// A body that never ends keeps nobody busy for ever; both registrations come before anybody is known.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_registration_that_never_ends_is_given_up() {
+    let server = Server::start(Database::sqlite()).await;
+    let ask = async |path: &str| {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: x\r\nX-API-Key: k\r\nContent-Length: 100\r\n\r\n{{"
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).await.unwrap();
+        String::from_utf8_lossy(&answer).into_owned()
+    };
+    let both = async { tokio::join!(ask("/api/runners/register"), ask("/api/workers/register")) };
+    let answers = tokio::time::timeout(Duration::from_secs(50), both).await.unwrap();
+    assert_eq!(answers, ("HTTP/1.1 503".to_owned(), "HTTP/1.1 503".to_owned()));
 }

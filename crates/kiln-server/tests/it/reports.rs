@@ -5,12 +5,13 @@ use std::time::Duration;
 use kiln_core::id::{JobId, RunId};
 use kiln_core::run::{Conclusion, LegState, RunState};
 use kiln_proto::job::Job;
-use kiln_proto::report::{Annotation, Complete, Completed, Heard, Stored, What};
+use kiln_proto::report::{Annotation, Complete, Completed, Heard, Stored, Used, What};
 use kiln_server::logs::LogId;
 use kiln_store::runs::{self, Happened, JobNews, RunView, Word};
 use kiln_store::{Scope, Tx};
 use kiln_testkit::database::Database;
 
+use crate::api::people::{As, person};
 use crate::runner::{LINUX, Reporter, Runner, completion, good, refused};
 use crate::support::{Options, Place, SYSTEM, Server};
 
@@ -59,6 +60,7 @@ async fn a_job_is_told_from_its_start_to_its_end(server: Server) {
         step: 0,
         outcome: "failure".to_owned(),
         conclusion: "success".to_owned(),
+        exit_code: Some(3),
     };
     let summary = What::Summary { step: 0, markdown: "# done".to_owned() };
     let events = vec![
@@ -74,9 +76,20 @@ async fn a_job_is_told_from_its_start_to_its_end(server: Server) {
     let stored: Stored = good(reporter.logging(0, "1 0 hello\n").send().await.unwrap()).await;
     assert_eq!(stored.offset, 10);
     let outputs = [("version".to_owned(), "7".to_owned())].into();
-    let said = Complete { outputs, log_bytes: 10, sequence: 6, ..completion("success") };
+    let used = Used { cpu_ms: 1_500, memory_peak_kb: 2_048, disk_mb: 3 };
+    let said = Complete { outputs, log_bytes: 10, sequence: 6, used, ..completion("success") };
     let done: Completed = good(reporter.completing(&said).send().await.unwrap()).await;
     assert_eq!(done.conclusion, "success");
+    let root = person(&server, "root", As::administrator()).await;
+    let shown = root.get(&format!("/api/jobs/{}", job.job_id)).await.expect(200);
+    assert_eq!(shown["used"], serde_json::to_value(used).unwrap());
+    assert_eq!(shown["steps"][0]["exit_code"], 3);
+    // The last word is said once, also about this.
+    let other = Used { cpu_ms: 9, ..used };
+    let again = Complete { used: other, ..said.clone() };
+    good::<Completed>(reporter.completing(&again).send().await.unwrap()).await;
+    let shown = root.get(&format!("/api/jobs/{}", job.job_id)).await.expect(200);
+    assert_eq!(shown["used"]["cpu_ms"], 1_500);
     let view = view(&server, run).await;
     assert_eq!(view.state, RunState::Done(Conclusion::Success));
     let steps =
@@ -125,6 +138,31 @@ async fn gaps_are_refused_and_say_where_to_go_on(server: Server) {
     assert_eq!(reporter.completing(&right).send().await.unwrap().status(), 200);
 }
 
+on_both!(
+    /// S6
+    words_that_were_heard_before_count_once
+);
+
+async fn words_that_were_heard_before_count_once(server: Server) {
+    let (_, key, run) = site(&server).await;
+    let runner = Runner::new(&server, &key, "one", LINUX).await;
+    let job = runner.claim("a", 0).await.unwrap();
+    let reporter = Reporter::new(&server, &job);
+    // After a gap nothing counts.
+    assert_eq!(refused(reporter.telling(2, vec![What::Started]), 409).await.wanted, Some(1));
+    assert!(matches!(view(&server, run).await.jobs[0].state, LegState::Claimed { .. }));
+    let both = || vec![What::Started, What::Uploading];
+    for events in [both(), both(), vec![What::Started]] {
+        let heard: Heard = good(reporter.telling(1, events).send().await.unwrap()).await;
+        assert_eq!(heard.sequence, 2);
+        assert!(matches!(view(&server, run).await.jobs[0].state, LegState::Uploading { .. }));
+    }
+    // The same under a new number is another word, which cannot be.
+    refused(reporter.telling(3, vec![What::Started]), 409).await;
+    let done = Complete { sequence: 2, ..completion("success") };
+    assert_eq!(reporter.completing(&done).send().await.unwrap().status(), 200);
+}
+
 on_both!(what_cannot_be_understood_is_refused);
 
 async fn what_cannot_be_understood_is_refused(server: Server) {
@@ -144,6 +182,7 @@ async fn what_cannot_be_understood_is_refused(server: Server) {
         step: 0,
         outcome: "success".to_owned(),
         conclusion: conclusion.to_owned(),
+        exit_code: None,
     };
     let odd = Annotation { severity: "loud".to_owned(), ..Annotation::default() };
     let wrong =

@@ -283,6 +283,24 @@ pub async fn list(
     rows.iter().map(repository).collect()
 }
 
+/// Those that are paused, by `organization/name`, with who paused them and why; by age.
+pub async fn paused(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    page: Page,
+) -> Result<Vec<(String, String)>, StoreError> {
+    let sql = "SELECT o.name, r.name, r.paused FROM repositories r \
+               JOIN organizations o ON o.id = r.org_id \
+               WHERE r.paused IS NOT NULL AND (r.org_id = $1 OR $1 IS NULL) AND r.id > $2 \
+               ORDER BY r.id LIMIT $3";
+    let named = |row: &Row| {
+        let (org, name): (String, String) = (row.get(0)?, row.get(1)?);
+        Ok((format!("{org}/{name}"), row.get(2)?))
+    };
+    let rows = tx.rows(sql, &[scope.parameter(), page.rising(), page.limit()]).await?;
+    rows.iter().map(named).collect()
+}
+
 /// The organization of a repository that the scope can see.
 pub(crate) async fn org_of(tx: &mut Tx<'_>, scope: Scope, id: RepoId) -> Result<OrgId, StoreError> {
     let sql = "SELECT org_id FROM repositories WHERE id = $1 AND (org_id = $2 OR $2 IS NULL)";

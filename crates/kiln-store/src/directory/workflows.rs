@@ -11,6 +11,9 @@ use super::scope::Scope;
 use super::{names, repositories};
 use crate::{Row, Sql, StoreError, Tx};
 
+/// Where files of workflows lie.
+const FOLDER: &str = ".github/workflows";
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workflow {
     pub id: WorkflowId,
@@ -179,6 +182,35 @@ pub async fn list(
     let sql = select!("repo_id = $2 AND id > $3 ORDER BY id LIMIT $4");
     let parameters = [scope.parameter(), repo.into(), page.rising(), page.limit()];
     tx.rows(sql, &parameters).await?.iter().map(workflow).collect()
+}
+
+/// How many workflows a name may mean.
+const MOST_NAMESAKES: u32 = 200;
+
+/// Those with this path, file name or name, in one repository or in all that the scope sees.
+pub async fn named(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    repo: Option<RepoId>,
+    name: &str,
+) -> Result<Vec<WorkflowId>, StoreError> {
+    let path = names::searchable(&format!("{FOLDER}/{name}"));
+    let (wanted, most) = (names::searchable(name), MOST_NAMESAKES.into());
+    // A statement for each, so that each has its index.
+    let rows = match repo {
+        Some(repo) => {
+            let sql = "SELECT id FROM workflows WHERE (org_id = $1 OR $1 IS NULL) AND repo_id = $2 \
+                       AND (path = $3 OR path = $4 OR name = $3) ORDER BY id LIMIT $5";
+            let parameters = [scope.parameter(), repo.into(), wanted, path, most];
+            tx.rows(sql, &parameters).await?
+        }
+        None => {
+            let sql = "SELECT id FROM workflows WHERE (org_id = $1 OR $1 IS NULL) \
+                       AND (path = $2 OR path = $3 OR name = $2) ORDER BY id LIMIT $4";
+            tx.rows(sql, &[scope.parameter(), wanted, path, most]).await?
+        }
+    };
+    rows.iter().map(|row| row.get(0)).collect()
 }
 
 fn workflow(row: &Row) -> Result<Workflow, StoreError> {

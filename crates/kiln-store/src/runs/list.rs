@@ -6,7 +6,7 @@ use kiln_core::id::{OrgId, RepoId, RunId, WorkflowId};
 use kiln_core::run::Conclusion;
 use kiln_core::time::Timestamp;
 
-use crate::directory::{names, repositories};
+use crate::directory::{names, repositories, workflows};
 use crate::words::words;
 use crate::{Page, Row, Scope, Sql, StoreError, Tx, Value};
 
@@ -108,6 +108,8 @@ pub const COUNTED: u32 = 10_000;
 pub struct RunFilter {
     pub repo: Option<RepoId>,
     pub workflow: Option<WorkflowId>,
+    /// All workflows with this path, file name or name.
+    pub workflow_named: Option<String>,
     pub status: Option<RunStatus>,
     pub conclusion: Option<Conclusion>,
     pub branch: Option<String>,
@@ -120,7 +122,7 @@ pub struct RunFilter {
 impl RunFilter {
     /// The conditions that there are, each with its value, so that each combination has its own plan and
     /// finds its index.
-    fn conditions(&self, scope: Scope) -> (String, Vec<Value>) {
+    fn conditions(&self, scope: Scope, workflows: &[WorkflowId]) -> (String, Vec<Value>) {
         let text = |text: &Option<String>| text.as_deref().map(names::searchable);
         let open = self.status.filter(|status| *status != RunStatus::Completed);
         let all = [
@@ -141,6 +143,12 @@ impl RunFilter {
                 let _ = write!(conditions, "{column} = ${} AND ", values.len());
             }
         }
+        if self.workflow_named.is_some() {
+            let first = values.len() + 1;
+            values.extend(workflows.iter().map(|id| Value::from(*id)));
+            let places: Vec<String> = (first..=values.len()).map(|at| format!("${at}")).collect();
+            let _ = write!(conditions, "workflow_id IN ({}) AND ", places.join(", "));
+        }
         if open.is_some() {
             // What is open has an index of its own.
             conditions.push_str("conclusion IS NULL AND ");
@@ -157,7 +165,8 @@ pub async fn search(
     page: Page,
 ) -> Result<Vec<RunSummary>, StoreError> {
     may_see(tx, scope, filter).await?;
-    let (conditions, mut values) = filter.conditions(scope);
+    let Some(workflows) = workflows_meant(tx, scope, filter).await? else { return Ok(Vec::new()) };
+    let (conditions, mut values) = filter.conditions(scope, &workflows);
     let (before, limit) = (values.len() + 1, values.len() + 2);
     values.extend([page.falling(), page.limit()]);
     let text = format!("{}{conditions}id < ${before} ORDER BY id DESC LIMIT ${limit}", select!(""));
@@ -167,7 +176,8 @@ pub async fn search(
 /// How many runs fit, up to [`COUNTED`].
 pub async fn total(tx: &mut Tx<'_>, scope: Scope, filter: &RunFilter) -> Result<u64, StoreError> {
     may_see(tx, scope, filter).await?;
-    let (conditions, mut values) = filter.conditions(scope);
+    let Some(workflows) = workflows_meant(tx, scope, filter).await? else { return Ok(0) };
+    let (conditions, mut values) = filter.conditions(scope, &workflows);
     values.push(COUNTED.into());
     let text = format!(
         "SELECT count(*) FROM (SELECT 1 FROM runs WHERE {conditions}id > 0 LIMIT ${}) AS runs",
@@ -176,6 +186,18 @@ pub async fn total(tx: &mut Tx<'_>, scope: Scope, filter: &RunFilter) -> Result<
     let rows = tx.rows_of(&text, &values).await?;
     let count: i64 = rows.first().map_or(Ok(0), |row| row.get(0))?;
     Ok(count.unsigned_abs())
+}
+
+/// The workflows that a name means; `None` if it means none. Few, so that each is looked up by the index of
+/// its runs.
+async fn workflows_meant(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    filter: &RunFilter,
+) -> Result<Option<Vec<WorkflowId>>, StoreError> {
+    let Some(name) = &filter.workflow_named else { return Ok(Some(Vec::new())) };
+    let found = workflows::named(tx, scope, filter.repo, name).await?;
+    Ok(Some(found).filter(|found| !found.is_empty()))
 }
 
 async fn may_see(tx: &mut Tx<'_>, scope: Scope, filter: &RunFilter) -> Result<(), StoreError> {

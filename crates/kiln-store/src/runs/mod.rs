@@ -26,6 +26,7 @@ mod save;
 mod steps;
 mod tasks;
 mod unsupported;
+mod used;
 mod view;
 
 use std::sync::Arc;
@@ -51,6 +52,7 @@ pub(crate) use release::{Used, charge};
 pub use reports::{Report, ReportAnswer, Reported, Said, report};
 pub use steps::{StepStatus, StepView, steps};
 pub use tasks::Chore;
+pub use used::{JobUse, note_use, uses};
 pub use view::{JobView, NodeView, RunView, view};
 
 use facts::Known;

@@ -69,6 +69,7 @@ async fn directory_questions(tx: &mut Tx<'_>, scope: Scope, of: &World) -> Answe
         repositories::get(tx, scope, of.repo);
         repositories::by_name(tx, scope, &of.repo_name);
         repositories::list(tx, scope, of.org, page());
+        repositories::paused(tx, scope, page());
         workflows::get(tx, scope, of.workflow);
         workflows::by_path(tx, scope, of.repo, ".github/workflows/ci.yml");
         workflows::list(tx, scope, of.repo, page());
@@ -95,6 +96,9 @@ async fn directory_questions(tx: &mut Tx<'_>, scope: Scope, of: &World) -> Answe
         runs::search(tx, scope, &in_repo(of), page());
         runs::search(tx, scope, &runs::RunFilter::default(), page());
         runs::total(tx, scope, &in_repo(of));
+        runs::uses(tx, scope, of.run, 1);
+        workflows::named(tx, scope, Some(of.repo), "ci.yml");
+        workflows::named(tx, scope, None, "ci.yml");
         tokens::list(tx, scope, of.user, page());
         tokens::find_by_hash(tx, scope, &of.token_hash);
         queues::get(tx, scope, of.queue);
@@ -297,13 +301,15 @@ async fn what_belongs_to_another_organization_looks_like_nothing(store: Store) {
     let own = ask(&store, acme.scope(), &acme).await;
     let foreign = ask(&store, other.scope(), &acme).await;
     let nothing = ask(&store, other.scope(), &World::missing()).await;
-    assert_eq!(own.len(), 67);
+    assert_eq!(own.len(), 71);
     for ((own, foreign), nothing) in own.iter().zip(&foreign).zip(&nothing) {
         let (question, foreign) = foreign;
         assert_eq!(foreign, &nothing.1, "{question}");
         assert!(own.1.starts_with("Ok("), "{question}: {}", own.1);
-        // Nothing was set for the organization and the environment, so even the owner sees nothing.
-        if !question.contains("Holder::Org") && !question.contains("Environment") {
+        // Nothing was set for the organization and the environment, nothing is paused and no job has run:
+        // even the owner sees nothing.
+        let unset = ["Holder::Org", "Environment", "repositories::paused", "runs::uses"];
+        if !unset.iter().any(|name| question.contains(name)) {
             assert!(own.1 != "Ok([])" && own.1 != "Ok(None)", "{question}: {}", own.1);
             assert_ne!(&own.1, foreign, "{question}");
         }

@@ -1,7 +1,8 @@
 //! Runs by what people look for, and runs that could not start.
 
-use kiln_core::id::{OrgId, RunId};
+use kiln_core::id::{OrgId, RepoId, RunId};
 use kiln_core::run::{Again, Conclusion, RunState};
+use kiln_store::directory::workflows::{self, FoundWorkflow};
 use kiln_store::events::EventKind;
 use kiln_store::inspect::inspect;
 use kiln_store::runs::{self, Created, NewFailedRun, NewRun, RunFilter, RunStatus};
@@ -79,6 +80,39 @@ async fn runs_are_found_by_what_is_known_of_them(store: Store) {
     assert_eq!(write!(store, |tx| runs::get(tx, SYSTEM, main)).unwrap().id, main);
 }
 on_both!(runs_are_found_by_what_is_known_of_them);
+
+/// O7
+async fn runs_are_found_by_what_their_workflow_is_called(store: Store) {
+    let site = Site::new(store.clone()).await;
+    let (org, repo, _) = add_repository(&store, "other", "app").await;
+    let deploy = async |repo: RepoId| {
+        let (path, name) = (".github/workflows/deploy.yml".to_owned(), "Deploy it".to_owned());
+        let found = FoundWorkflow { path, name, triggers: "[]".to_owned() };
+        write!(store, |tx| workflows::upsert(tx, SYSTEM, &somebody(), repo, found.clone())).unwrap()
+    };
+    let (own, theirs) = (deploy(site.repo).await, deploy(repo).await);
+    let _other = create(&site, |_| ()).await;
+    let first = create(&site, |new| new.workflow = own).await;
+    let second = create(&site, |new| new.workflow = own).await;
+    let foreign = create(&site, |new| {
+        (new.org, new.repo, new.workflow) = (org, repo, theirs);
+    })
+    .await;
+    let named =
+        |name: &str| RunFilter { workflow_named: Some(name.to_owned()), ..RunFilter::default() };
+    for name in ["deploy.yml", ".github/workflows/deploy.yml", "Deploy it"] {
+        let all = found(&store, SYSTEM, &named(name), Page::first(9)).await;
+        assert_eq!(all, [foreign, second, first], "{name}");
+        assert_eq!(found(&store, SYSTEM, &named(name), Page::first(1)).await, [foreign]);
+        let of_repo = RunFilter { repo: Some(site.repo), ..named(name) };
+        assert_eq!(found(&store, SYSTEM, &of_repo, Page::first(9)).await, [second, first]);
+        assert_eq!(found(&store, Scope::Org(org), &named(name), Page::first(9)).await, [foreign]);
+    }
+    for name in ["eploy.yml", "deploy", "", "%", "x\0"] {
+        assert!(found(&store, SYSTEM, &named(name), Page::first(9)).await.is_empty(), "{name}");
+    }
+}
+on_both!(runs_are_found_by_what_their_workflow_is_called);
 
 /// P19
 async fn a_broken_file_makes_a_run_that_says_why(store: Store) {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use kiln_proto::api::Job;
+use kiln_proto::headers::LOG_LENGTH;
 use kiln_proto::log::Line;
 use reqwest::Response;
 
@@ -25,9 +26,6 @@ const LONGEST_LINE: usize = 8 << 20;
 const FIRST_WINDOW: u64 = 64 << 10;
 /// How much of the end is read at most.
 const LARGEST_WINDOW: u64 = 256 << 20;
-
-/// How many bytes there are, in every answer.
-const LENGTH: &str = "kiln-log-length";
 
 /// The log of one claim of a job.
 #[derive(Debug)]
@@ -215,7 +213,7 @@ impl<'c> Log<'c> {
     async fn length(&self) -> Result<Option<u64>> {
         let response = self.open(false, Some(1)).await?;
         let length =
-            response.headers().get(LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+            response.headers().get(LOG_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
         Ok(length)
     }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use kiln_core::time::Timestamp;
 use kiln_proto::api::{Checkup, Me};
 use kiln_store::{Options, Store};
 
@@ -14,7 +15,10 @@ use crate::cli::{DoctorArgs, SettingArgs};
 use crate::client::Client;
 use crate::client::error::{ClientError, Kind};
 use crate::output::Console;
+use crate::output::time::{self, lasted};
 
+/// Clocks that differ by more confuse people.
+const CLOCKS: Duration = Duration::from_secs(5);
 /// The database of this machine must answer in this time.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -62,7 +66,9 @@ fn finding(level: &str, what: &str, finding: String, advice: Option<&str>) -> Ch
 async fn examine(args: &DoctorArgs) -> Result<(Vec<Checkup>, bool)> {
     let client = Client::open(&args.server)?;
     let server = client.server();
+    let asked = time::now();
     let me = client.get(&["me"]).json::<Me>().await;
+    let answered = time::now();
     let mut findings = Vec::new();
     let me = match me {
         Ok(me) => me,
@@ -93,6 +99,9 @@ async fn examine(args: &DoctorArgs) -> Result<(Vec<Checkup>, bool)> {
         None => format!("you are `{}`, without a token", me.name),
     };
     findings.push(finding("ok", "token", whose, None));
+    if let Some(theirs) = me.time.as_deref().and_then(time::parse) {
+        findings.push(clocks(asked, theirs, answered));
+    }
     match client.get(&["doctor"]).json::<Vec<Checkup>>().await {
         Ok(theirs) => findings.extend(theirs),
         Err(error) => {
@@ -103,6 +112,25 @@ async fn examine(args: &DoctorArgs) -> Result<(Vec<Checkup>, bool)> {
         }
     }
     Ok((findings, true))
+}
+
+/// Compares the clock of this machine with the server's, which answered somewhere between two moments.
+fn clocks(asked: Timestamp, theirs: Timestamp, answered: Timestamp) -> Checkup {
+    let (difference, word) = if theirs < asked {
+        (asked.since(theirs), "ahead of")
+    } else if theirs > answered {
+        (theirs.since(answered), "behind")
+    } else {
+        (Duration::ZERO, "")
+    };
+    if difference < CLOCKS {
+        let text = "this machine and the server agree about the time".to_owned();
+        return finding("ok", "clock", text, None);
+    }
+    let text = format!("the clock of this machine is {} {word} the server's", lasted(difference));
+    let advice =
+        Some("let both take the time from the network (NTP): ages and tokens depend on it");
+    finding("warning", "clock", text, advice)
 }
 
 fn is_away(error: &anyhow::Error) -> bool {
@@ -164,5 +192,24 @@ async fn database(options: &Options) -> Checkup {
             let text = format!("`{options}` does not answer");
             finding("error", "database", text, Some("is it running, and the address right?"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_that_differ_are_named_with_how_and_how_far() {
+        let check = |theirs: u64, expect: &str| {
+            let found = clocks(Timestamp(100_000), Timestamp(theirs), Timestamp(103_000));
+            let shown = format!("{}: {}", found.level, found.finding);
+            assert!(shown.contains(expect), "{shown}");
+        };
+        for agree in [95_001, 100_000, 102_000, 107_999] {
+            check(agree, "ok: this machine and the server agree");
+        }
+        check(95_000, "warning: the clock of this machine is 5s ahead of the server's");
+        check(403_000, "warning: the clock of this machine is 5m 0s behind the server's");
     }
 }

@@ -7,7 +7,6 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
-use kiln_runner::git::BINDING_VARIABLES;
 use kiln_runner::process::{
     Command, Control, End, Ending, Ends, Limits, Sink, Stream, Tree, run_between,
 };
@@ -96,12 +95,17 @@ impl Sink for Complaints {
 }
 
 impl Git {
-    #[expect(clippy::disallowed_methods, reason = "git needs the user's environment")]
-    pub(super) fn new(outbound: &Outbound) -> io::Result<Self> {
-        let is_foreign = |name: &OsStr| BINDING_VARIABLES.iter().any(|binding| name == *binding);
-        let inherited = std::env::vars_os().filter(|(name, _)| !is_foreign(name));
-        let mut environment: Vec<_> = inherited.collect();
+    /// The git of this machine, with nothing of the server's user: whoever may name an address must not
+    /// fetch with that user's passwords. `home` is a folder without files.
+    pub(super) fn new(outbound: &Outbound, home: &Path) -> io::Result<Self> {
+        let mut environment = inherited();
+        for name in ["HOME", "XDG_CONFIG_HOME"] {
+            environment.push((name.into(), home.into()));
+        }
         let mut set = |name: &str, value: &str| environment.push((name.into(), value.into()));
+        // Settings may name programs that know passwords.
+        set("GIT_CONFIG_NOSYSTEM", "1");
+        set("GIT_CONFIG_GLOBAL", "/dev/null");
         // Nobody is there to type a password.
         set("GIT_TERMINAL_PROMPT", "0");
         set("GIT_ASKPASS", "true");
@@ -132,17 +136,8 @@ impl Git {
         wall: Duration,
         most: usize,
     ) -> Result<Said, SourceError> {
-        self.talk(Question::new(place, words, wall), nothing()?, |output| {
-            let mut bytes = Vec::new();
-            // One byte more than is allowed tells that there is more.
-            let limit = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
-            output.take(limit).read_to_end(&mut bytes)?;
-            if bytes.len() > most {
-                return Err(io::Error::other("git answers more than Kiln takes"));
-            }
-            Ok(bytes)
-        })
-        .map(|(output, said)| Said { output, ..said })
+        self.talk(Question::new(place, words, wall), nothing()?, |output| bounded(output, most))
+            .map(|(output, said)| Said { output, ..said })
     }
 
     /// Runs git with this input, and has its output read by `read`. When that ends early, so does git.
@@ -198,6 +193,30 @@ impl Git {
     }
 }
 
+/// What git may know of the environment: all but its own variables and where the user's files are.
+#[expect(clippy::disallowed_methods, reason = "git needs to find its programs")]
+fn inherited() -> Vec<(OsString, OsString)> {
+    let is_personal = |name: &OsStr| {
+        let own = ["HOME", "XDG_CONFIG_HOME", "SSH_ASKPASS", "NETRC"];
+        name.as_encoded_bytes().starts_with(b"GIT_") || own.iter().any(|known| name == *known)
+    };
+    std::env::vars_os().filter(|(name, _)| !is_personal(name)).collect()
+}
+
+/// All of an answer, unless it is longer than what Kiln takes.
+pub(super) fn bounded(output: impl io::Read, most: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    // One byte more than is allowed tells that there is more.
+    let limit = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
+    output.take(limit).read_to_end(&mut bytes)?;
+    if bytes.len() > most {
+        let size = most >> 20;
+        let message = format!("git answers with more than {size} MiB, which Kiln does not take");
+        return Err(io::Error::other(message));
+    }
+    Ok(bytes)
+}
+
 fn cannot(error: &io::Error) -> SourceError {
     SourceError::Broken(format!("cannot ask git: {error}"))
 }
@@ -219,4 +238,16 @@ pub(super) fn input(bytes: &[u8]) -> Result<OwnedFd, SourceError> {
         Ok(OwnedFd::from(reader))
     })();
     made.map_err(|error: io::Error| cannot(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_does_not_end_is_refused_with_how_much_is_taken() {
+        assert_eq!(bounded(&b"abc"[..], 3).unwrap(), b"abc");
+        let error = bounded(io::repeat(b'x'), 2 << 20).unwrap_err();
+        assert!(error.to_string().contains("more than 2 MiB"), "{error}");
+    }
 }

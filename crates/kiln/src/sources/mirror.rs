@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kiln_server::sources::{Location, SourceError};
 
-use super::ask::{Git, Question, Said, nothing};
+use super::ask::{Git, Question, Said, bounded, nothing};
 
 /// A fetch takes no longer, or it fails.
 const FETCH: Duration = Duration::from_mins(10);
@@ -23,12 +24,21 @@ const TAGS: &str = "+refs/tags/*:refs/tags/*";
 pub(super) struct Mirrors {
     folder: PathBuf,
     /// Held while one is fetched.
-    busy: Mutex<HashMap<i64, Arc<Mutex<()>>>>,
+    busy: Mutex<HashMap<i64, Arc<Mutex<Fetched>>>>,
+    /// Counts who asks and what begins, in their order.
+    moments: AtomicU64,
 }
+
+/// The moment at which the last fetch that worked began.
+type Fetched = Option<u64>;
 
 impl Mirrors {
     pub(super) fn new(folder: PathBuf) -> Self {
-        Self { folder, busy: Mutex::default() }
+        Self { folder, busy: Mutex::default(), moments: AtomicU64::new(0) }
+    }
+
+    fn moment(&self) -> u64 {
+        self.moments.fetch_add(1, Ordering::SeqCst)
     }
 
     fn path(&self, repository: &Location) -> PathBuf {
@@ -44,18 +54,28 @@ impl Mirrors {
         Ok(path)
     }
 
-    /// Brings the mirror up to date.
+    /// Brings the mirror up to date. Those who wait while another fetches are content with the next fetch of
+    /// one of them: it began after they asked.
     pub(super) fn refresh(&self, git: &Git, repository: &Location) -> Result<(), SourceError> {
         let busy = {
             let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(busy.entry(repository.id).or_default())
         };
-        let _one_at_a_time = busy.lock().unwrap_or_else(PoisonError::into_inner);
+        let asked = self.moment();
+        let mut fetched = busy.lock().unwrap_or_else(PoisonError::into_inner);
         let path = self.path(repository);
-        if !path.join("HEAD").exists() {
-            return make(git, repository, &path);
+        let is_there = path.join("HEAD").exists();
+        if is_there && fetched.is_some_and(|began| began > asked) {
+            return Ok(());
         }
-        fetch(git, repository, &path)
+        let began = self.moment();
+        if is_there {
+            fetch(git, repository, &path)?;
+        } else {
+            make(git, repository, &path)?;
+        }
+        *fetched = Some(began);
+        Ok(())
     }
 }
 
@@ -106,19 +126,15 @@ fn remotely(
     }
     let settings = [("remote.origin.url", source.as_str())];
     let question = Question { settings: &settings, ..Question::new(path, words, FETCH) };
-    let read = |mut output: std::io::PipeReader| {
-        let mut bytes = Vec::new();
-        std::io::Read::read_to_end(&mut output, &mut bytes)?;
-        Ok(bytes)
-    };
-    let (output, said) = git.talk(question, nothing()?, read)?;
+    // The other side decides how much there is to say.
+    let (output, said) = git.talk(question, nothing()?, |output| bounded(output, MOST))?;
     let said = Said { output, ..said };
     said.or_broken().map_err(|error| match error {
         SourceError::Broken(why) => {
             let why = without_passwords(&why, source);
             SourceError::Broken(format!("cannot fetch `{}`: {why}", shown(source)))
         }
-        missing @ SourceError::NotFound(_) => missing,
+        other => other,
     })
 }
 
@@ -145,7 +161,40 @@ fn without_passwords(text: &str, source: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use kiln_server::config::Outbound;
+
     use super::*;
+
+    /// Of those who wait for the same repository, one fetches for all.
+    #[test]
+    fn who_waits_while_others_fetch_does_not_fetch_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let git = Git::new(&Outbound::default(), folder.path()).unwrap();
+        let source = folder.path().join("source");
+        fs::create_dir(&source).unwrap();
+        git.ask(&source, &["init", "--quiet", "--bare"], FETCH, MOST).unwrap().or_broken().unwrap();
+        let repository = Location { id: 1, source: format!("file://{}", source.display()) };
+        let mirrors = Mirrors::new(folder.path().join("mirrors"));
+        mirrors.refresh(&git, &repository).unwrap();
+        let moments = || mirrors.moments.load(Ordering::SeqCst);
+        let before = moments();
+        let busy = Arc::clone(&mirrors.busy.lock().unwrap()[&1]);
+        let under_way = busy.lock().unwrap();
+        std::thread::scope(|scope| {
+            let refresh = || scope.spawn(|| mirrors.refresh(&git, &repository).unwrap());
+            let waiting: Vec<_> = (0..8).map(|_| refresh()).collect();
+            while moments() < before + 8 {
+                std::thread::yield_now();
+            }
+            drop(under_way);
+            for one in waiting {
+                one.join().unwrap();
+            }
+        });
+        assert_eq!(moments(), before + 9, "eight asked and one fetch began");
+        mirrors.refresh(&git, &repository).unwrap();
+        assert_eq!(moments(), before + 11, "who asks later fetches");
+    }
 
     #[test]
     fn a_password_is_never_said() {

@@ -9,7 +9,9 @@ mod mirror;
 mod names;
 mod pack;
 
+use std::fs::DirBuilder;
 use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -34,8 +36,10 @@ pub(crate) struct GitSources {
 
 impl GitSources {
     pub(crate) fn new(data: &Path, outbound: &Outbound) -> io::Result<Self> {
-        let folder = data.join("mirrors");
-        Ok(Self { git: Git::new(outbound)?, mirrors: Mirrors::new(folder) })
+        let home = data.join("git-home");
+        DirBuilder::new().recursive(true).mode(0o700).create(&home)?;
+        let mirrors = Mirrors::new(data.join("mirrors"));
+        Ok(Self { git: Git::new(outbound, &home)?, mirrors })
     }
 
     /// Where git finds the repository; a mirror that is not there yet is made.

@@ -1,5 +1,6 @@
 //! With a real git, real folders and a real mirror.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use super::*;
@@ -57,6 +58,7 @@ fn why<T: std::fmt::Debug>(answer: Result<T, SourceError>) -> String {
     match answer.unwrap_err() {
         SourceError::NotFound(why) => format!("not found: {why}"),
         SourceError::Broken(why) => format!("broken: {why}"),
+        SourceError::Busy => "busy".to_owned(),
     }
 }
 
@@ -172,6 +174,9 @@ fn a_mirror_fetches_what_it_does_not_have() {
     let place = Place::new();
     let [_, address] = place.both();
     place.sources.refresh(&address).unwrap();
+    let mirror = place.folder.path().join("data/mirrors/2.git");
+    let mode = std::fs::metadata(&mirror).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode, 0o700, "it is for the server's user alone");
     place.write("new", "z");
     let commit = place.commit("later");
     let read = place.sources.read(&address, &commit, &["new".to_owned()], 10).unwrap();

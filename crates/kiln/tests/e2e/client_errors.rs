@@ -53,6 +53,7 @@ fn me() -> Me {
         name: "me".to_owned(),
         admin: false,
         version: "0.0.0".to_owned(),
+        time: None,
     }
 }
 

@@ -212,6 +212,7 @@ pub(crate) fn job(id: i64, name: &str, status: &str, conclusion: Option<&str>) -
         name: name.to_owned(),
         status: status.to_owned(),
         conclusion: conclusion.map(str::to_owned),
+        exit_code: None,
         started_at: None,
         ended_at: None,
     };
@@ -236,5 +237,6 @@ pub(crate) fn job(id: i64, name: &str, status: &str, conclusion: Option<&str>) -
             step(2, "Test", status, conclusion),
         ],
         outputs: BTreeMap::new(),
+        used: None,
     }
 }

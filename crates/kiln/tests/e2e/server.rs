@@ -27,7 +27,11 @@ struct Running {
 
 impl Running {
     fn start(place: &Place, args: &[&str]) -> Self {
-        let mut child = command(place, args).spawn().unwrap();
+        Self::start_with(place, &[], args)
+    }
+
+    fn start_with(place: &Place, env: &[(&str, &str)], args: &[&str]) -> Self {
+        let mut child = command(place, args).envs(env.iter().copied()).spawn().unwrap();
         let lines = lines_of(child.stdout.take().unwrap());
         let serving = next(&lines, &mut child);
         assert_eq!(serving["event"], "serving", "{serving}");
@@ -260,6 +264,8 @@ fn the_doctor_says_what_is_wrong_with_and_without_a_server() {
     for what in ["server", "token", "database", "clock", "outbox", "duties"] {
         assert_eq!(level(what).as_deref(), Some("ok"), "{what}: {with:#?}");
     }
+    let clocks = findings.iter().filter(|finding| finding["what"] == "clock").count();
+    assert_eq!(clocks, 2, "those of the database and of this machine: {with:#?}");
     assert_eq!(level("runners").as_deref(), Some("warning"), "{with:#?}");
     with.code(1);
     running.stop();
@@ -288,7 +294,28 @@ fn up_shows_a_green_run_of_its_sample_and_ends_with_its_runner() {
     let mut second = Running::start(&place, &args);
     assert_eq!(second.next()["event"], "runner");
     assert_eq!(second.next()["event"], "ready", "there is one sample");
+    // At another address the runner is still the one that it was, and works.
+    let env = [("KILN_DATA", "data")];
+    let again = ["trigger", "--repo", "kiln/sample", "--once-key", "again", "--watch"];
+    place.kiln_with(&env, &again).code(0);
+    let runners = place.kiln_with(&env, &["runners", "--json"]);
+    assert_eq!(runners.code(0).out.lines().count(), 1, "{runners:#?}");
     second.stop();
+}
+
+/// A proxy is for others: server and runner find each other without it.
+#[test]
+fn up_works_where_the_proxy_is_dead() {
+    let place = Place::new();
+    let args = ["up", "--json", "--listen", "127.0.0.1:0", "--data", "data", "--jobs", "1"];
+    let dead = "http://127.0.0.1:9";
+    let env = [("http_proxy", dead), ("HTTP_PROXY", dead), ("KILN_PROXY", dead)];
+    let mut running = Running::start_with(&place, &env, &args);
+    assert_eq!(running.next()["event"], "runner");
+    assert_eq!(running.next()["event"], "sample_started");
+    let ended = running.next();
+    assert_eq!(ended["conclusion"], "success", "{ended}");
+    running.stop();
 }
 
 /// H2

@@ -14,6 +14,7 @@ use super::page::{self, piece};
 use super::params::OfOwner;
 use crate::app::Shared;
 use crate::auth::Caller;
+use crate::clock;
 use crate::http::error::Answer;
 use crate::http::extract::Query as Params;
 use crate::http::openapi::Problems;
@@ -39,6 +40,7 @@ async fn me(caller: Caller) -> Json<api::Me> {
         name: caller.name().to_owned(),
         admin: caller.grants().sees_everything(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        time: Some(clock::now().rfc3339()),
     })
 }
 

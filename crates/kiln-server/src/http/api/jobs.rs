@@ -3,11 +3,12 @@
 use axum::Json as Reply;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
 use kiln_core::access::Right;
 use kiln_core::id::JobId;
 use kiln_proto::api;
+use kiln_proto::headers::LOG_LENGTH;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -17,7 +18,7 @@ use crate::auth::Caller;
 use crate::http::error::{Answer, Failure};
 use crate::http::extract::{Path, Query as Params};
 use crate::http::openapi::Problems;
-use crate::service::log::{self, Form, Reading};
+use crate::service::log::{self, Form, Opened, Reading};
 use crate::service::runs;
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
@@ -46,7 +47,11 @@ async fn one(
 /// What a job printed.
 #[utoipa::path(
     get, path = "/api/jobs/{job}/log", tag = "runs", params(("job" = String, Path), OfLog),
-    responses((status = 200, description = "Lines", body = String, content_type = "text/plain"), Problems)
+    responses(
+        (status = 200, description = "Lines", body = String, content_type = "text/plain",
+         headers(("kiln-log-length" = u64, description = "How many bytes are kept of it"))),
+        Problems,
+    )
 )]
 async fn read_log(
     State(app): State<Shared>,
@@ -63,21 +68,24 @@ async fn read_log(
     let reading = Reading {
         claim: which.attempt,
         from: which.from.unwrap_or_default(),
+        limit: which.limit,
         follow: which.follow.unwrap_or_default(),
         form,
     };
-    stream(app, &job, reading)
+    stream(app, &job, reading).await
 }
 
 /// The answer with a log, also in GitHub's shape.
-pub(in crate::http) fn stream(
+pub(in crate::http) async fn stream(
     app: Shared,
     job: &crate::service::jobs::Seen,
     reading: Reading,
 ) -> Answer<Response> {
-    let lines = log::read(app, job, reading)?;
-    let mut response = Body::from_stream(lines).into_response();
+    let Opened { length, pieces } = log::read(app, job, reading).await?;
+    let mut response = Body::from_stream(pieces).into_response();
     let text = HeaderValue::from_static("text/plain; charset=utf-8");
-    response.headers_mut().insert(header::CONTENT_TYPE, text);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, text);
+    headers.insert(HeaderName::from_static(LOG_LENGTH), length.into());
     Ok(response)
 }

@@ -27,6 +27,8 @@ pub(super) struct OfLog {
     pub(super) attempt: Option<u32>,
     /// Where to begin, in bytes of the kept log.
     pub(super) from: Option<u64>,
+    /// How many bytes of the kept log, at most.
+    pub(super) limit: Option<u64>,
     /// Goes on until the job is done.
     pub(super) follow: Option<bool>,
     /// `text` has lines as they were printed; `raw` has them with time and step.
@@ -40,6 +42,8 @@ pub(super) struct OfLog {
 pub(super) struct OfRuns {
     /// `owner/name`.
     pub(super) repo: Option<String>,
+    /// The path of the workflow's file, its file name, or what it calls itself.
+    pub(super) workflow: Option<String>,
     /// `queued`, `pending`, `in_progress` or `completed`.
     pub(super) status: Option<String>,
     /// Such as `success` or `failure`.

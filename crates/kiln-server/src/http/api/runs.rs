@@ -60,6 +60,7 @@ impl OfRuns {
         Ok(RunFilter {
             repo,
             workflow: None,
+            workflow_named: self.workflow.clone(),
             status: self.status.as_deref().map(status_of).transpose()?,
             conclusion: self.conclusion.as_ref().map(conclusion).transpose()?,
             branch: self.branch.clone(),

@@ -122,7 +122,7 @@ async fn logs(
     Path((owner, repo, job)): Path<(String, String, String)>,
 ) -> Answer<Response> {
     let (_, job) = find(&app, &caller, Right::Read, (&owner, &repo, &job)).await?;
-    log_stream(app, &job, Reading { form: Form::Timed, ..Reading::default() })
+    log_stream(app, &job, Reading { form: Form::Timed, ..Reading::default() }).await
 }
 
 #[utoipa::path(

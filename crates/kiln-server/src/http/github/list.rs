@@ -109,6 +109,7 @@ impl Filter {
         Ok(RunFilter {
             repo: None,
             workflow: None,
+            workflow_named: None,
             status,
             conclusion,
             branch: self.branch,

@@ -53,7 +53,6 @@ pub(super) fn run(app: &App, named: &Named) -> WorkflowRun {
         actor: user(&run.actor),
         triggering_actor: user(&run.actor),
         jobs_url: format!("{url}/jobs"),
-        logs_url: format!("{url}/logs"),
         cancel_url: format!("{url}/cancel"),
         rerun_url: format!("{url}/rerun"),
         workflow_url: format!("{base}/actions/workflows/{}", run.workflow),

@@ -3,6 +3,7 @@
 use axum::Json as JsonAnswer;
 use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::middleware::from_fn;
 use axum::response::{IntoResponse as _, Response};
 use kiln_proto::headers::{ACCESS_TOKEN, QUEUE_SIZE};
 use kiln_proto::job::Job;
@@ -16,11 +17,15 @@ use crate::app::{App, Shared};
 use crate::fleet::Member;
 use crate::http::error::{Answer, Failure};
 use crate::http::extract::{Json, OptionalJson};
+use crate::http::middleware;
 use crate::service;
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
+    // Whoever registers has not said yet who they are: a body that never ends must not be waited for.
+    let strangers =
+        OpenApiRouter::new().routes(routes!(register)).layer(from_fn(middleware::in_time));
     OpenApiRouter::new()
-        .routes(routes!(register))
+        .merge(strangers)
         .routes(routes!(unregister))
         .routes(routes!(claim))
         .routes(routes!(heartbeat))

@@ -174,6 +174,12 @@ async fn resolve(app: &App, place: &Place, location: &Location, ask: &Ask) -> An
     let (name, sha) = (ask.reference.clone().unwrap_or_else(|| usual.clone()), ask.sha.clone());
     let (location, named) = (location.clone(), ask.reference.is_some());
     let answer = app.workflows.ask(move |sources| {
+        // A commit never changes: what the copy has of it needs no fetch.
+        if let Some(sha) = sha.as_deref().filter(|sha| !named && is_whole(sha))
+            && let Ok(found) = sources.resolve(&location, sha)
+        {
+            return Ok(found);
+        }
         if super::repos::is_remote(&location.source) {
             sources.refresh(&location)?;
         }
@@ -187,6 +193,11 @@ async fn resolve(app: &App, place: &Place, location: &Location, ask: &Ask) -> An
     Ok(Target { commit, reference: reference.unwrap_or_else(|| format!("refs/heads/{usual}")) })
 }
 
+/// Whether this is all of a commit's id, not a part that may mean another commit later.
+fn is_whole(sha: &str) -> bool {
+    matches!(sha.len(), 40 | 64) && sha.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 fn unreadable(error: SourceError) -> Failure {
     match error {
         SourceError::NotFound(message) => Failure::invalid(message),
@@ -194,6 +205,7 @@ fn unreadable(error: SourceError) -> Failure {
             tracing::warn!(%message, "a repository cannot be read");
             Failure::conflict(format!("the repository cannot be read: {message}"))
         }
+        SourceError::Busy => Failure::unavailable(error.to_string()),
     }
 }
 

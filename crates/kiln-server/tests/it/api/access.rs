@@ -279,6 +279,32 @@ async fn a_token_that_was_revoked_is_nobodys(server: Server) {
 }
 
 on_both! {
+    /// Otherwise a token for an hour would be one for ever.
+    a_token_makes_none_that_lives_longer_or_may_do_more
+}
+
+async fn a_token_makes_none_that_lives_longer_or_may_do_more(server: Server) {
+    let root = person(&server, "root", As::administrator()).await;
+    let new = json!({ "name": "an hour", "scopes": ["write"], "expires_in": 3_600 });
+    let made = root.post("/api/tokens", new).await.expect(201);
+    let end = made["expires_at"].as_str().unwrap();
+    let hour = Person { server: &server, token: made["token"].as_str().unwrap().to_owned() };
+    for asked in [json!(null), json!(0), json!(7_200), json!(90 * 24 * 3_600)] {
+        let new = json!({ "name": "longer", "scopes": ["read"], "expires_in": asked });
+        let made = hour.post("/api/tokens", new).await.expect(201);
+        assert_eq!(made["expires_at"], end, "{asked}");
+    }
+    let new = json!({ "name": "shorter", "expires_in": 60 });
+    let shorter = hour.post("/api/tokens", new).await.expect(201);
+    assert!(shorter["expires_at"].as_str().unwrap() < end, "{shorter}");
+    hour.post("/api/tokens", json!({ "name": "x", "scopes": ["admin"] })).await.expect(403);
+    // Whoever has one without an end can make such ones.
+    let for_ever =
+        root.post("/api/tokens", json!({ "name": "x", "expires_in": 0 })).await.expect(201);
+    assert!(for_ever["expires_at"].is_null(), "{for_ever}");
+}
+
+on_both! {
     /// S24
     the_one_time_link_works_once
 }

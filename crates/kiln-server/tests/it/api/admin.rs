@@ -73,6 +73,11 @@ async fn what_is_paused_waits_and_says_why(server: Server) {
         assert!(site.claim(1, 1).await.is_empty(), "{what}");
         let paused = root.get("/api/pause").await.expect(200).to_string();
         assert!(paused.contains("root: maintenance"), "{what}: {paused}");
+        let findings = root.get("/api/doctor").await.expect(200);
+        let mut findings = findings.as_array().unwrap().iter();
+        let named = findings.find(|found| found["what"] == "pause").unwrap();
+        assert!(named["finding"].as_str().unwrap().contains("maintenance"), "{what}: {named}");
+        assert!(named["advice"].as_str().unwrap().contains("kiln resume"), "{what}: {named}");
         root.delete(what).await.expect(204);
         root.put(what, json!({ "reason": "" })).await.expect(422);
         root.put(what, json!({ "reason": "a\nb" })).await.expect(422);

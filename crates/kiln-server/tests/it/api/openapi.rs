@@ -8,7 +8,7 @@ use super::people::reply;
 use crate::support::Server;
 
 pub(crate) fn document() -> Value {
-    serde_json::to_value(kiln_server::http::routes().into_openapi()).unwrap()
+    kiln_server::http::openapi::document()
 }
 
 /// Every route: its method, its path, and what it is called.
@@ -56,8 +56,26 @@ fn every_route_says_how_it_refuses() {
                 );
             }
             assert!(!answers.is_empty(), "{method} {path}");
+            for (status, answer) in answers.iter().filter(|(status, _)| status.as_str() >= "400") {
+                let content = answer["content"].as_object().unwrap();
+                let kinds: Vec<&str> = content.keys().map(String::as_str).collect();
+                assert_eq!(kinds, ["application/problem+json"], "{method} {path} {status}");
+            }
         }
     }
+}
+
+#[test]
+fn every_operation_has_a_name_of_its_own() {
+    let document = document();
+    let paths = document["paths"].as_object().unwrap().values();
+    let names: Vec<&str> = paths
+        .flat_map(|item| item.as_object().unwrap().values())
+        .map(|operation| operation["operationId"].as_str().unwrap())
+        .collect();
+    let different: std::collections::BTreeSet<&str> = names.iter().copied().collect();
+    assert_eq!(names.len(), different.len());
+    assert!(different.contains("get_api_runs_run"), "{different:?}");
 }
 
 on_both! { the_document_is_served_to_everybody }

@@ -172,6 +172,14 @@ async fn lists_come_in_pieces_and_by_filter(server: Server) {
     assert_eq!((rest, end), (vec![made[1], made[0]], None));
     assert_eq!(ids("").await.0.len(), 6);
     assert_eq!(ids("?event=push").await.0.len(), 1);
+    for name in ["ci.yml", ".github%2Fworkflows%2Fci.yml", "CI"] {
+        assert_eq!(ids(&format!("?workflow={name}")).await.0.len(), 6, "{name}");
+        assert_eq!(
+            ids(&format!("?repo=acme/app&workflow={name}&limit=2")).await.0,
+            made[3..5].iter().rev().copied().collect::<Vec<_>>()
+        );
+    }
+    assert_eq!(ids("?workflow=none.yml").await, (Vec::new(), None));
     assert_eq!(ids("?actor=adam&branch=main&status=queued").await.0.len(), 6);
     ada.post(&format!("/api/runs/{}/cancel", made[0]), empty()).await.expect(202);
     assert_eq!(ids("?conclusion=cancelled").await.0, [made[0]]);

@@ -58,6 +58,18 @@ async fn a_log_is_read_and_followed_until_the_job_is_done(server: Server) {
     assert_eq!(ada.get(&path).await.expect(200), "one\ntwo\n");
     let raw = ada.get(&format!("{path}?format=raw&from=11")).await.expect(200);
     assert_eq!(raw, "1000 0 two\n");
+    // A part of it says how much there is; that is how the last lines are found.
+    for (part, expect) in [
+        ("limit=11", "1000 0 one\n"),
+        ("from=11&limit=6", "1000 0"),
+        ("from=11&limit=99", "1000 0 two\n"),
+        ("limit=0&follow=true", ""),
+        ("from=99", ""),
+    ] {
+        let answer = ada.get(&format!("{path}?format=raw&{part}")).await;
+        assert_eq!(answer.headers["kiln-log-length"], length.to_string().as_str(), "{part}");
+        assert_eq!(answer.expect(200), expect, "{part}");
+    }
     let request = ada.request(Method::GET, &format!("{path}?follow=true"));
     let mut following = request.send().await.unwrap().bytes_stream();
     assert_eq!(until(&mut following, "two\n").await, "one\ntwo\n");
@@ -68,7 +80,7 @@ async fn a_log_is_read_and_followed_until_the_job_is_done(server: Server) {
     assert!(end.is_none(), "{end:?}");
     let timed = ada.get(&format!("/repos/acme/app/actions/jobs/{}/logs", claimed.job)).await;
     assert!(timed.expect(200).as_str().unwrap().starts_with("1970-01-01T00:00:01.000Z one\n"));
-    for bad in ["?format=xml", "?from=-1", "?attempt=x", "?follow=maybe"] {
+    for bad in ["?format=xml", "?from=-1", "?limit=-1", "?attempt=x", "?follow=maybe"] {
         ada.get(&format!("{path}{bad}")).await.expect(422);
     }
     ada.get(&format!("{path}?attempt=2")).await.expect(404);

@@ -47,6 +47,7 @@ pub(super) fn job(name: &str, status: &str, conclusion: Option<&str>) -> Job {
         ended_at: conclusion.map(|_| "2026-11-16T05:29:12.000Z".to_owned()),
         steps: Vec::new(),
         outputs: BTreeMap::new(),
+        used: None,
     }
 }
 
@@ -56,6 +57,7 @@ pub(super) fn step(number: u32, status: &str, conclusion: Option<&str>) -> Step 
         name: format!("step {number}"),
         status: status.to_owned(),
         conclusion: conclusion.map(str::to_owned),
+        exit_code: None,
         started_at: None,
         ended_at: None,
     }

@@ -36,6 +36,7 @@ ExecStart={}
 EnvironmentFile=-/etc/kiln/runner.env
 User=kiln
 StateDirectory=kiln-runner
+StateDirectoryMode=0700
 # The first signal drains: what runs is finished, however long that takes.
 KillMode=mixed
 TimeoutStopSec=infinity

@@ -1,5 +1,6 @@
 //! The runner of `kiln up`: in this process, on threads of its own.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use kiln_runner::agent::{Agent, Options, Stop};
 use kiln_runner::job::environment::inheritable;
 use kiln_runner::process::become_subreaper;
 use kiln_server::app::Shared;
+use kiln_server::config::Outbound;
 use kiln_server::first;
 use tokio::sync::watch;
 
@@ -35,8 +37,9 @@ pub(super) struct Runner {
 pub(super) async fn start(app: &Shared, jobs: Option<u32>) -> Result<Runner> {
     let key = first::registration_key(&app.store).await.context("cannot let the runner in")?;
     let config = &app.config;
-    let mut options = options(&config.local_url(), config.data.join("runner"));
+    let mut options = options(&config.local_url(), config.data.join("runner"), &config.outbound);
     options.key = Some(key.reveal().to_owned());
+    options.beside = true;
     if let Some(jobs) = jobs {
         options.capabilities.max_parallel = jobs;
     }
@@ -58,8 +61,8 @@ pub(super) async fn start(app: &Shared, jobs: Option<u32>) -> Result<Runner> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is where the environment of jobs comes from")]
-fn options(server: &str, data: PathBuf) -> Options {
-    let inherited = inheritable(std::env::vars_os(), &[]);
+fn options(server: &str, data: PathBuf, outbound: &Outbound) -> Options {
+    let inherited = inheritable(std::env::vars_os().chain(variables(outbound)), &[]);
     let mut options = Options::detect(server, data, inherited);
     for label in LABELS {
         if !options.capabilities.labels.iter().any(|known| known == label) {
@@ -75,6 +78,26 @@ fn options(server: &str, data: PathBuf) -> Options {
     options
 }
 
+/// How jobs reach others: as the server does.
+fn variables(outbound: &Outbound) -> Vec<(OsString, OsString)> {
+    let mut variables: Vec<(OsString, OsString)> = Vec::new();
+    // Programs do not agree on how these are written.
+    let mut set = |names: &[&str], value: OsString| {
+        variables.extend(names.iter().map(|name| (name.into(), value.clone())));
+    };
+    if let Some(proxy) = &outbound.proxy {
+        set(&["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"], proxy.into());
+    }
+    if !outbound.no_proxy.is_empty() {
+        set(&["no_proxy", "NO_PROXY"], outbound.no_proxy.join(",").into());
+    }
+    if let Some(file) = &outbound.ca_file {
+        // The one of these that adds to the certificates of the system and does not replace them.
+        set(&["NODE_EXTRA_CA_CERTS"], file.into());
+    }
+    variables
+}
+
 impl Runner {
     /// Gives back what has not begun, ends the rest, and waits for that.
     pub(super) async fn end(self) -> Result<()> {
@@ -85,5 +108,32 @@ impl Runner {
 
     pub(super) fn has_ended(&self) -> bool {
         self.thread.is_finished()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use super::*;
+
+    #[test]
+    fn jobs_reach_others_as_the_server_does_and_loopback_without_a_proxy() {
+        let outbound = Outbound {
+            proxy: Some("http://proxy:3128".to_owned()),
+            no_proxy: vec!["git.internal".to_owned(), "db".to_owned()],
+            ca_file: Some("/etc/ca.pem".into()),
+        };
+        let own = [("http_proxy".into(), "http://other:1".into()), ("PATH".into(), "/bin".into())];
+        let seen = inheritable(own.into_iter().chain(variables(&outbound)), &[]);
+        let get = |name: &str| seen.get(OsStr::new(name)).and_then(|value| value.to_str());
+        for name in ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"] {
+            assert_eq!(get(name), Some("http://proxy:3128"), "{name}");
+        }
+        let free = get("no_proxy").unwrap();
+        assert!(free.starts_with("git.internal,db") && free.contains("127.0.0.1"), "{free}");
+        assert_eq!(get("NODE_EXTRA_CA_CERTS"), Some("/etc/ca.pem"));
+        assert_eq!(get("PATH"), Some("/bin"));
+        assert_eq!(variables(&Outbound::default()), []);
     }
 }

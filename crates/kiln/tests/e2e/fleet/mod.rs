@@ -2,9 +2,11 @@
 
 mod cancel;
 mod chaos;
+mod contract;
 mod killed;
 mod path;
 mod servers;
+mod sources;
 mod world;
 
 use world::{Kind, World};

@@ -134,6 +134,36 @@ jobs:
         assert!(note.contains("rum") && note.contains("ci.yml"), "{note}");
     }
 
+    /// A step can read its repository, and has nothing with which it could speak for its job.
+    fn steps_see_a_token_of_their_own(world) {
+        let server = world.server("server");
+        let _runner = world.runner(&server, "one", &["linux"]);
+        world.repository(&server, "app", "
+on: push
+jobs:
+  a:
+    runs-on: linux
+    steps:
+      - env:
+          TOKEN: ${{ github.token }}
+          URL: ${{ github.server_url }}
+        run: |
+          case $TOKEN in kgt_*) ;; *) echo other; exit 1 ;; esac
+          if env | grep -q kjt_; then echo leaked; exit 1; fi
+          git clone -q \"http://x-access-token:$TOKEN@${URL#http://}/$GITHUB_REPOSITORY.git\" copy
+          test -f copy/.github/workflows/ci.yml
+      - run: exit 7
+        continue-on-error: true
+");
+        let run = world.trigger(&server, "app");
+        let ended = world.ended(&server, run);
+        let job = job(&ended, "a");
+        assert_eq!(ended["conclusion"], "success", "{}", world.log(&server, job));
+        let codes: Vec<_> = job["steps"].as_array().unwrap().iter().map(|step| &step["exit_code"]).collect();
+        assert!(codes.contains(&&json!(0)) && codes.contains(&&json!(7)), "{job:#}");
+        assert!(job["used"]["cpu_ms"].as_u64().unwrap() > 0, "{job:#}");
+    }
+
     /// P12 S22
     fn the_same_trigger_twice_makes_one_run(world) {
         let server = world.server("server");

@@ -72,11 +72,19 @@ impl World {
     }
 
     pub(super) fn server_at(&self, name: &str, listen: &str) -> Server {
+        self.server_with(name, &["--listen", listen])
+    }
+
+    /// A server with these arguments besides, on any free port unless they say otherwise.
+    pub(super) fn server_with(&self, name: &str, more: &[&str]) -> Server {
         let data = self.place.path().join(name);
         let database = self.database();
         let data_text = data.to_string_lossy().into_owned();
-        let arguments =
-            ["server", "--json", "--listen", listen, "--data", &data_text, "--database", &database];
+        let mut arguments = vec!["server", "--json", "--data", &data_text, "--database", &database];
+        if !more.contains(&"--listen") {
+            arguments.extend(["--listen", "127.0.0.1:0"]);
+        }
+        arguments.extend(more);
         let program = self.start(&arguments);
         let ready = program.json_with("url");
         let address = ready["url"].as_str().expect("an address is a text").to_owned();
@@ -146,7 +154,7 @@ impl World {
     }
 
     /// A key that lets one runner of an organization in.
-    fn key(&self, server: &Server) -> String {
+    pub(super) fn key(&self, server: &Server) -> String {
         self.keys.fetch_add(1, Ordering::Relaxed);
         let (status, made) = self.post(
             server,
@@ -222,10 +230,21 @@ impl World {
         self.send(server, "POST", path, Some(body))
     }
 
-    /// A request that is made again while nobody answers: servers are killed here.
     pub(super) fn send(
         &self,
         server: &Server,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> (u16, Value) {
+        self.send_as(server, &server.token, method, path, body)
+    }
+
+    /// A request that is made again while nobody answers: servers are killed here.
+    pub(super) fn send_as(
+        &self,
+        server: &Server,
+        token: &str,
         method: &str,
         path: &str,
         body: Option<&Value>,
@@ -235,7 +254,7 @@ impl World {
         let end = Instant::now() + PATIENCE;
         self.runtime.block_on(async {
             loop {
-                let request = self.client.request(method.clone(), &url).bearer_auth(&server.token);
+                let request = self.client.request(method.clone(), &url).bearer_auth(token);
                 let request = match body {
                     Some(body) => request.json(body),
                     None => request,
@@ -331,6 +350,10 @@ fn client_token(data: &std::path::Path) -> Option<String> {
 }
 
 impl Server {
+    pub(super) fn token(&self) -> &str {
+        &self.token
+    }
+
     /// Uses the token of another server on the same database.
     pub(super) fn with_token_of(mut self, other: &Self) -> Self {
         self.token.clone_from(&other.token);

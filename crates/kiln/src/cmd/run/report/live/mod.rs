@@ -181,7 +181,7 @@ mod tests {
     }
 
     fn attempt(conclusion: Conclusion) -> Vec<Progress> {
-        let end = StepEnd { outcome: conclusion, conclusion };
+        let end = StepEnd { outcome: conclusion, conclusion, exit_code: None };
         let line = |text: &str| Progress::Lines {
             leg: 1,
             step: 0,
