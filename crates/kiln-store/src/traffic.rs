@@ -44,10 +44,7 @@ impl Traffic {
     /// Must be called where tokio runs.
     pub fn new(runs: &Runs, policy: Policy) -> Self {
         let store = runs.store().clone();
-        let ways = std::env::var("WAYS")
-            .ok()
-            .and_then(|w| w.parse().ok())
-            .unwrap_or(if store.file().is_none() { WAYS } else { 1 });
+        let ways = if store.file().is_none() { WAYS } else { 1 };
         let way = |_| {
             let runs = runs.clone();
             Gather::new(MOST, 1, move |happened| {

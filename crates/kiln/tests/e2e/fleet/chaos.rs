@@ -119,7 +119,7 @@ jobs:
 }
 
 /// The marks of one run, in the order in which they were made.
-fn marks_of<'m>(marks: &'m str, run: i64) -> Vec<&'m str> {
+fn marks_of(marks: &str, run: i64) -> Vec<&str> {
     let own = format!("{run} ");
     marks.lines().filter_map(|line| line.strip_prefix(own.as_str())).collect()
 }
