@@ -3,4 +3,5 @@
 //! Nothing here reads a clock, touches a file or draws a number that a seed does not decide: the same
 //! seed gives the same history, step for step.
 
+pub mod faults;
 pub mod random;
