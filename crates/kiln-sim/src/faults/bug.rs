@@ -37,10 +37,12 @@ pub enum Bug {
     RunnerRepeats,
     /// A limit is compared with a count that was read before others took their share.
     LimitRace,
+    /// A runner for a single job has had it, although the answer got lost and the job was cancelled.
+    SpentUnseen,
 }
 
 impl Bug {
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::LostWakeUp,
         Self::DoubleClaim,
         Self::SlotLeakOnCancel,
@@ -57,6 +59,7 @@ impl Bug {
         Self::SkipIsSuccess,
         Self::RunnerRepeats,
         Self::LimitRace,
+        Self::SpentUnseen,
     ];
 
     pub fn word(self) -> String {

@@ -42,7 +42,7 @@ fn one(random: &mut Random, at: u64, servers: usize, runners: usize, all: &mut V
     let runner = Actor::Runner(usize::try_from(random.below(runners as u64)).unwrap_or(0));
     let long = 2_000 + random.below(110_000);
     let mut add = |at, what| all.push(Calamity { at, what });
-    match random.below(14) {
+    match random.below(15) {
         0 | 1 => {
             add(at, Fault::Crash(server));
             add(at + random.below(40_000), Fault::Restart(server));
@@ -76,10 +76,20 @@ fn one(random: &mut Random, at: u64, servers: usize, runners: usize, all: &mut V
                 }
             }
         }
-        12 => {
-            let jump = i64::try_from(random.below(180_000)).unwrap_or(0) - 90_000;
-            add(at, Fault::Jump(jump));
+        12 => add(at, Fault::Jump(jump(random))),
+        13 => {
+            // The database moves to another machine: with another clock, and cold.
+            let back = at + 100 + random.below(5_000);
+            add(at, Fault::Crash(Actor::Database));
+            add(back, Fault::Jump(jump(random)));
+            add(back, Fault::SlowDisk(500 + random.below(9_000), long / 2));
+            add(back, Fault::Restart(Actor::Database));
         }
         _ => add(at, Fault::SlowDisk(500 + random.below(9_000), long / 2)),
     }
+}
+
+/// Up to a minute and a half, forwards or backwards.
+fn jump(random: &mut Random) -> i64 {
+    i64::try_from(random.below(180_000)).unwrap_or(0) - 90_000
 }

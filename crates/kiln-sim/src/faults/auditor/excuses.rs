@@ -47,7 +47,9 @@ impl Auditor {
         let waits = [LegState::Waiting(Wait::Group), LegState::Waiting(Wait::MaxParallel)];
         let waited = past.is_none_or(|past| waits.contains(&past.state));
         let member = rows.hood.run.member(Some(leg.number));
-        (waited || group.cancel_in_progress) && pushed_out(ledger, rows.repo, &group.name, member)
+        let newer = pushed_out(ledger, rows.repo, &group.name, member)
+            || has_rival(rows, leg, &group.name);
+        (waited || group.cancel_in_progress) && newer
     }
 
     pub(super) fn run_has_excuse(
@@ -66,6 +68,16 @@ impl Auditor {
             pushed_out(ledger, rows.repo, &group.name, rows.hood.run.member(None))
         })
     }
+}
+
+/// Whether another leg of the run asked for the same group, and came and went in this very step, as a call
+/// does whose jobs are all skipped. Nobody saw it enter.
+fn has_rival(rows: &RunRows, leg: &Leg, group: &str) -> bool {
+    rows.hood.legs.values().filter(|other| other.number != leg.number).any(|other| {
+        let job = rows.hood.job_of(other.node);
+        let wanted = job.concurrency.as_ref().map(|group| request(group, other.index));
+        other.timings.ended == leg.timings.ended && wanted.is_some_and(|it| it.name == group)
+    })
 }
 
 /// Whether somebody asked for the group after this member did. One that came and went in one step was

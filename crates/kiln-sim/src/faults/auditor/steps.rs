@@ -210,7 +210,8 @@ impl Auditor {
         let told = matches!(step.work, Work::News(News { job: told, claim, word: Word::Finished(word), .. })
             if *told == job && *claim == leg.attempt && *word == end);
         if !told || mark.and_then(|mark| mark.end) != Some(Some(end)) {
-            let text = format!("{}; the runner's mark says {mark:?}", name());
+            let note = &leg.note;
+            let text = format!("{} ({note:?}); the runner's mark says {mark:?}", name());
             self.find("a job ends as its runner says", text);
         }
     }

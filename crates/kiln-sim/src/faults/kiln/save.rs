@@ -118,7 +118,9 @@ impl Tx<'_> {
         let owed = took.as_secs_f64() - lease.estimate;
         self.rows.org_usage.entry(rows.org).or_default().add(owed, now);
         self.rows.repo_usage.entry(rows.repo).or_default().add(owed, now);
-        if worked {
+        // A claim that its runner never heard of is none of its jobs.
+        let seen = lease.acknowledged || !matches!(past.state, LegState::Claimed { .. });
+        if leg.state.is_done() && (seen || self.rules.has(Bug::SpentUnseen)) {
             *self.rows.ended.entry(lease.runner).or_default() += 1;
         }
         let tripped = rows.hood.nodes[&leg.node].tripped;
