@@ -7,7 +7,7 @@ use std::fmt;
 pub enum Bug {
     /// Work that arrives while a server asks for it wakes nobody, and nobody looks again.
     LostWakeUp,
-    /// A claim leaves the job's place in the queue, and the next one takes it as well.
+    /// Of two runners that ask together, both get the same job.
     DoubleClaim,
     /// A job that is cancelled keeps its concurrency slot.
     SlotLeakOnCancel,

@@ -4,6 +4,8 @@
 //! the answers go out; a crash before takes back what was not flushed. Reads wait for the flush, too, so
 //! that nobody hears of what may still be undone.
 
+use std::rc::Rc;
+
 use kiln_core::time::Timestamp;
 
 use super::bug::Bug;
@@ -46,6 +48,7 @@ impl Database {
         for (org, limit) in &workload.limits {
             rows.loads.entry(*org).or_default().limit = Some(*limit);
         }
+        rows.fleet = workload.fleet.iter().map(|spec| Rc::clone(&spec.capabilities)).collect();
         Self {
             up: true,
             life: 0,

@@ -63,11 +63,13 @@ pub(super) enum Timer {
     Overdue(u64),
     /// A server: asks to lead.
     Lead,
-    /// A server: looks for leases that ran out, for timers, for tasks, for work.
+    /// A server: looks for leases that ran out, for timers, for tasks, for work, for jobs without hope.
     Reap,
+    ReapFound,
     Ring,
     Outbox,
     Look,
+    GiveUp,
     /// A server: a long poll is over.
     PollEnds(u64),
     /// A runner: asks for work.

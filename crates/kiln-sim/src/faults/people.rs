@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use kiln_core::run::Again;
-
 use super::message::{Actor, Answer, Ask, Mark, Message, Out, Promise, Timer};
 use super::workload::{Act, Deed};
 use crate::random::Random;
@@ -58,10 +56,7 @@ impl People {
             Deed::Trigger { key, asked } => Some(Ask::Trigger { key: *key, asked: asked.clone() }),
             Deed::Cancel { key, forced } => run(key).map(|run| Ask::Cancel { run, forced: *forced }),
             Deed::CancelLeg { key, leg } => run(key).map(|run| Ask::CancelLeg { run, leg: *leg }),
-            Deed::Again { key, all } => {
-                let what = if *all { Again::All } else { Again::Failed };
-                run(key).map(|run| Ask::Again { run, what })
-            }
+            Deed::Again { key, what } => run(key).map(|run| Ask::Again { run, what: *what }),
         };
         let Some(ask) = ask else { return self.later(at, out) };
         self.count += 1;

@@ -22,6 +22,9 @@ const RING: u64 = 3_000;
 const OUTBOX: u64 = 10_000;
 /// Hints may get lost, so who waits looks by itself now and then.
 const LOOK: u64 = 10_000;
+const GIVE_UP: u64 = 30_000;
+/// What a busy server needs between two transactions of the reaper.
+const BUSY: u64 = 1_500;
 
 /// What to do when a transaction is answered.
 #[derive(Debug)]
@@ -59,6 +62,8 @@ pub(super) struct Server {
     /// Ends that were heard lately.
     ends: BTreeMap<(JobId, u32), Conclusion>,
     tasks: Vec<Task>,
+    /// Leases that were found to have run out.
+    expired: Vec<JobId>,
     leads_until: u64,
     /// Since when runners could be heard.
     heard_since: u64,
@@ -77,6 +82,7 @@ impl Server {
             asking: false,
             ends: BTreeMap::new(),
             tasks: Vec::new(),
+            expired: Vec::new(),
             leads_until: 0,
             heard_since: 0,
         }
@@ -92,6 +98,9 @@ impl Server {
             out.after(after + 37 * self.number as u64, timer);
         }
         out.after(LOOK, Timer::Look);
+        if self.rules.gives_up {
+            out.after(GIVE_UP, Timer::GiveUp);
+        }
     }
 
     pub(super) fn crash(&mut self) {
@@ -181,7 +190,8 @@ impl Server {
                 self.ask(out);
             }
             (Then::Reap, Done::Expired(jobs)) if !jobs.is_empty() => {
-                self.transact(Work::Reap(jobs), Then::Nothing, out);
+                self.expired = jobs;
+                out.after(BUSY, Timer::ReapFound);
             }
             (Then::Tasks, Done::Tasks(tasks)) => {
                 self.tasks.extend(tasks);
@@ -248,6 +258,10 @@ impl Server {
                 }
                 out.after(REAP, Timer::Reap);
             }
+            Timer::ReapFound => {
+                let jobs = std::mem::take(&mut self.expired);
+                self.transact(Work::Reap(jobs), Then::Nothing, out);
+            }
             Timer::Ring => {
                 if self.is_leader(out.now) {
                     self.transact(Work::Ring, Then::Nothing, out);
@@ -257,6 +271,12 @@ impl Server {
             Timer::Outbox => {
                 self.transact(Work::TakeTasks, Then::Tasks, out);
                 out.after(OUTBOX, Timer::Outbox);
+            }
+            Timer::GiveUp => {
+                if self.is_leader(out.now) {
+                    self.transact(Work::GiveUp, Then::Nothing, out);
+                }
+                out.after(GIVE_UP, Timer::GiveUp);
             }
             Timer::Look => {
                 if !self.rules.has(Bug::LostWakeUp) {

@@ -57,7 +57,7 @@ pub(super) fn transaction(server: usize, work: &Work, done: &Done) -> Option<Str
         }
         (Work::Expired, Done::Expired(jobs)) if jobs.is_empty() => return None,
         (Work::TakeTasks, Done::Tasks(tasks)) if tasks.is_empty() => return None,
-        (Work::Ring, _) => return None,
+        (Work::Ring | Work::GiveUp, _) => return None,
         (work, done) => format!("{work:?}: {done:?}"),
     };
     Some(format!("  database for server {server}: {what}"))

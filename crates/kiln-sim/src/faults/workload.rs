@@ -9,7 +9,7 @@ use std::sync::Arc;
 use kiln_core::id::{OrgId, RepoId};
 use kiln_core::plan::Plan;
 use kiln_core::queue::{Capabilities, Offer};
-use kiln_core::run::Conclusion;
+use kiln_core::run::{Again, Conclusion};
 
 use super::kiln::Given;
 use crate::random::Random;
@@ -38,8 +38,7 @@ pub(super) enum Deed {
     Trigger { key: u64, asked: Asked },
     Cancel { key: u64, forced: bool },
     CancelLeg { key: u64, leg: u32 },
-    /// Runs it again: all of it, or what failed.
-    Again { key: u64, all: bool },
+    Again { key: u64, what: Again },
 }
 
 /// What kind of runner it is.
@@ -89,10 +88,12 @@ impl Workload {
 /// What people change their mind about.
 fn regret(random: &mut Random, key: u64, at: u64, acts: &mut Vec<Act>) {
     let mut later = |random: &mut Random, deed| {
-        acts.push(Act { at: at + 1_000 + random.below(90_000), deed });
+        let soon = random.chance(1, 3);
+        let after = if soon { random.below(2_500) } else { 1_000 + random.below(90_000) };
+        acts.push(Act { at: at + 100 + after, deed });
     };
-    if random.chance(30, 100) {
-        let forced = random.chance(1, 4);
+    if random.chance(35, 100) {
+        let forced = random.chance(1, 3);
         later(random, Deed::Cancel { key, forced });
         if random.chance(1, 4) {
             later(random, Deed::Cancel { key, forced: true });
@@ -103,8 +104,14 @@ fn regret(random: &mut Random, key: u64, at: u64, acts: &mut Vec<Act>) {
         later(random, Deed::CancelLeg { key, leg });
     }
     if random.chance(35, 100) {
-        let all = random.chance(1, 3);
-        later(random, Deed::Again { key, all });
+        let number = u32::try_from(random.below(6)).unwrap_or(0);
+        let what = match random.below(6) {
+            0 | 1 => Again::All,
+            2 => Again::Node(number),
+            3 => Again::Leg(number),
+            _ => Again::Failed,
+        };
+        later(random, Deed::Again { key, what });
     }
 }
 
@@ -120,7 +127,7 @@ fn fleet(random: &mut Random) -> Vec<Spec> {
     for _ in 0..=1 + random.below(2) {
         fleet.push(spec(random, &["linux", "big"], None, false));
     }
-    for _ in 0..random.below(4) {
+    for _ in 0..random.below(5) {
         let org = random.chance(1, 3).then(|| OrgId(i64::from(random.chance(1, 2)) + 1));
         let single_use = random.chance(1, 2);
         let labels: &[&'static str] = if random.chance(1, 5) { &["big"] } else { &["linux"] };

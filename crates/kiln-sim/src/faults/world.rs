@@ -90,7 +90,7 @@ impl World {
     pub(super) fn new(setup: Setup) -> Self {
         let mut random = Random::new(setup.seed);
         let workload = Workload::draw(&mut random.fork());
-        let rules = Rules { bug: setup.bug, sparse: random.chance(1, 2) };
+        let rules = Rules { bug: setup.bug, sparse: random.chance(1, 4), gives_up: random.chance(1, 2) };
         let servers = usize::try_from(1 + random.below(3)).unwrap_or(1);
         let faults = calamity::draw(&mut random.fork(), servers, workload.fleet.len());
         let database = Database::new(rules, &workload);

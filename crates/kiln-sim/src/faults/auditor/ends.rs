@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use kiln_core::id::{JobId, OrgId};
-use kiln_core::plan::JobKind;
 use kiln_core::run::{LegNo, LegState, RunState, Wait};
 
 use super::Auditor;
+use super::choice::label;
 use crate::faults::kiln::{Rows, RunRows};
 use crate::faults::workload::Spec;
 
@@ -111,10 +111,6 @@ fn stuck(run: &RunRows, fleet: &[&Spec]) -> Option<String> {
 }
 
 fn can_take(spec: &Spec, run: &RunRows, leg: LegNo) -> bool {
-    let JobKind::Steps(steps) = &run.hood.job_of(run.hood.legs[&leg].node).kind else {
-        return false;
-    };
-    let label = steps.runs_on.constant();
-    let label = label.as_ref().and_then(|label| label.as_str()).unwrap_or_default();
-    spec.labels.contains(&label) && spec.org.is_none_or(|org| org == run.org)
+    let fits = label(run, leg).is_some_and(|label| spec.labels.contains(&label.as_str()));
+    fits && spec.org.is_none_or(|org| org == run.org)
 }

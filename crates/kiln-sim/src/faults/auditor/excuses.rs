@@ -47,6 +47,12 @@ impl Auditor {
         let waits = [LegState::Waiting(Wait::Group), LegState::Waiting(Wait::MaxParallel)];
         let waited = past.is_none_or(|past| waits.contains(&past.state));
         let member = rows.hood.run.member(Some(leg.number));
+        if rows.hood.run.plan.root().concurrency.as_ref().map(|own| request(own, 0).name)
+            == Some(group.name.clone())
+        {
+            // It would wait for its own run.
+            return true;
+        }
         let newer = pushed_out(ledger, rows.repo, &group.name, member)
             || has_rival(rows, leg, &group.name);
         (waited || group.cancel_in_progress) && newer

@@ -5,6 +5,7 @@
 //! Kiln. What was answered as done must be there after every crash. Liveness is checked when faults have
 //! ceased and nothing moves any more (`ends.rs`).
 
+mod choice;
 mod ends;
 mod excuses;
 mod ledger;
@@ -148,6 +149,7 @@ impl Auditor {
         if step.after.runs.len() < step.before.runs.len() {
             self.find("no accepted job is lost", "a run is gone");
         }
+        self.offers(step);
         self.tables(step.after);
     }
 

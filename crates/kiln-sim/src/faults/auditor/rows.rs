@@ -105,6 +105,10 @@ impl Auditor {
             if row.state.is_held() && !leased {
                 self.find("a job that is held has a lease", format!("job {}", job.id));
             }
+            let told = rows.leases.get(&job.id).is_some_and(|lease| lease.command.is_some());
+            if row.state.is_held() && row.cancelling && !told {
+                self.find("a runner is told to stop", format!("job {}", job.id));
+            }
             let timer = rows.timers.contains_key(&(number, run.hood.run.attempt, *leg));
             if matches!(row.state, LegState::Waiting(Wait::Backoff { .. })) && !timer {
                 self.find("a job that waits for a time has a timer", format!("job {}", job.id));
@@ -150,11 +154,31 @@ impl Auditor {
                     self.find("nothing is stuck", format!("{}, {open} legs are open", name()));
                 }
                 self.parallel(run, node, rows, opened);
+                self.stops(run, node, rows);
             }
             NodeState::Done(end) => {
                 if !node.legs.is_empty() && Graph(rows).of_legs(node.number) != Some(end) {
                     self.find("a job ends as its legs do", name());
                 }
+            }
+        }
+    }
+
+    /// What is cancelled and has no reason to go on does not.
+    fn stops(&mut self, run: u64, node: &Node, rows: &RunRows) {
+        let forced = rows.hood.run.cancel.as_ref().is_some_and(|cancel| cancel.forced);
+        let graph = Graph(rows);
+        if !graph.is_cancelled(node.number) || (graph.runs(node.number, true) && !forced) {
+            return;
+        }
+        for leg in node.legs.iter().map(|leg| &rows.hood.legs[leg]) {
+            let stops = match leg.state {
+                LegState::Done(_) | LegState::Called(_) => true,
+                _ => leg.state.is_held() && !forced,
+            };
+            if !stops {
+                let text = format!("leg {} of run {run} is {:?}", leg.number, leg.state);
+                self.find("what is cancelled does not go on", text);
             }
         }
     }

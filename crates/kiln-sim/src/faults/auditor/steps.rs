@@ -193,7 +193,11 @@ impl Auditor {
         let LegState::Done(end) = leg.state else { return };
         let job = after.jobs[&leg.number].id;
         let name = || format!("leg {} of run {run} (job {job}) ended as {end:?}", leg.number);
-        if end == Conclusion::Cancelled && self.has_excuse(ledger, (run, past), leg, after) {
+        if end == Conclusion::Cancelled {
+            if !self.has_excuse(ledger, (run, past), leg, after) {
+                let text = format!("{} ({:?})", name(), leg.note);
+                self.find("nothing is cancelled without a reason", text);
+            }
             return;
         }
         if let Some(scope) = leg.scope {
@@ -206,12 +210,15 @@ impl Auditor {
         if end == Conclusion::Failure && lost >= MOST_LOSSES {
             return;
         }
+        if matches!(step.work, Work::GiveUp) && end == Conclusion::Failure && leg.attempt == past.map_or(0, |past| past.attempt) {
+            // That there is no runner for it shows at the end: then others could not wait for one either.
+            return;
+        }
         let mark = self.executions.get(&(job, leg.attempt));
         let told = matches!(step.work, Work::News(News { job: told, claim, word: Word::Finished(word), .. })
             if *told == job && *claim == leg.attempt && *word == end);
         if !told || mark.and_then(|mark| mark.end) != Some(Some(end)) {
-            let note = &leg.note;
-            let text = format!("{} ({note:?}); the runner's mark says {mark:?}", name());
+            let text = format!("{}; the runner's mark says {mark:?}", name());
             self.find("a job ends as its runner says", text);
         }
     }

@@ -41,11 +41,14 @@ impl Tx<'_> {
         let groups = self.groups_of(after.repo);
         let (now, model) = (self.now, self.model());
         let (groups, effects) = if self.rules.sparse {
-            apply_to_some(&mut after.hood, groups, event, now, model)?
+            let mut all = after.hood.clone();
+            let whole = apply_to_all(&mut all, groups.clone(), event.clone(), now, model);
+            let some = apply_to_some(&mut after.hood, groups, event, now, model);
+            let (left, right) = (format!("{whole:?} {all:?}"), format!("{some:?} {:?}", after.hood));
+            assert!(left == right, "fewer rows at hand must not matter:\n{left}\n{right}");
+            some?
         } else {
-            after.hood.groups = groups;
-            let effects = apply(&mut after.hood, event, now, &model)?;
-            (std::mem::take(&mut after.hood.groups), effects)
+            apply_to_all(&mut after.hood, groups, event, now, model)?
         };
         let mut changed = Changed { run, before, after, groups, effects };
         Planted { rules: self.rules, rows: self.rows }.corrupt(&mut changed);
@@ -61,6 +64,18 @@ impl Tx<'_> {
 }
 
 type Applied = (BTreeMap<String, Group>, Vec<Effect>);
+
+fn apply_to_all(
+    hood: &mut Neighbourhood,
+    groups: BTreeMap<String, Group>,
+    event: Event,
+    now: Timestamp,
+    model: Model,
+) -> Result<Applied, Rejected> {
+    hood.groups = groups;
+    let effects = apply(hood, event, now, &model);
+    Ok((std::mem::take(&mut hood.groups), effects?))
+}
 
 /// Brings rows only when the transition asks for them, then puts back what it had.
 fn apply_to_some(
@@ -115,7 +130,6 @@ fn bring(
         }
         if hold {
             at_hand.legs.insert(*number);
-            // What is around the legs that a cancel sweeps is asked for step by step.
         }
     }
     for name in &wanted.groups {

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use kiln_core::id::JobId;
-use kiln_core::run::{Event, LegState};
+use kiln_core::id::{JobId, QueueId};
+use kiln_core::queue::matches;
+use kiln_core::run::{Event, LegNo, LegState};
 
 use super::{Order, Task, Tx, What};
 use crate::faults::bug::Bug;
@@ -12,6 +13,8 @@ use crate::faults::bug::Bug;
 const PIECE: usize = 64;
 /// How long another server leaves a task to the one that took it.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a job waits for a runner that could take it.
+const HOPE: Duration = Duration::from_secs(90);
 
 impl Tx<'_> {
     pub(super) fn expired(&self) -> Vec<JobId> {
@@ -61,6 +64,27 @@ impl Tx<'_> {
             let name = (run, attempt, leg);
             if self.rows.timers.get(&name).is_some_and(|at| *at <= self.now) {
                 self.rows.timers.remove(&name);
+            }
+        }
+    }
+
+    /// Fails jobs that have waited for long, and for which there is no runner at all.
+    pub(super) fn give_up(&mut self) {
+        let serves = |queue: &QueueId| {
+            let needs = self.rows.queues.iter().find(|(id, _)| id == queue).map(|(_, needs)| needs);
+            needs.is_none_or(|needs| self.rows.fleet.iter().any(|runner| matches(needs, runner)))
+        };
+        let hopeless = self.rows.queue.iter().filter(|(lane, _)| !serves(&lane.0));
+        let places = hopeless.flat_map(|(_, places)| places.iter());
+        let jobs: Vec<(JobId, LegNo)> =
+            places.map(|((_, job), leg)| (*job, *leg)).take(PIECE).collect();
+        for (job, leg) in jobs {
+            let run = job.run().0.unsigned_abs();
+            let queued = self.rows.runs[&run].hood.legs[&leg].timings.queued;
+            if queued.is_some_and(|queued| self.now.since(queued) > HOPE) {
+                let reason = "no runner could ever take it".to_owned();
+                // One that was cancelled with another one of these is queued no more.
+                let _ = self.change(run, Event::Unsupported { leg, reason });
             }
         }
     }

@@ -34,6 +34,8 @@ pub(super) struct Rules {
     pub(super) bug: Option<Bug>,
     /// Bring only the rows that a transition asks for, as the store does.
     pub(super) sparse: bool,
+    /// Fail jobs that no runner could take, instead of letting them wait.
+    pub(super) gives_up: bool,
 }
 
 impl Rules {
@@ -58,6 +60,8 @@ pub(super) enum Work {
     Ring,
     TakeTasks,
     DoTask(Task),
+    /// Fails what no runner there is could ever take.
+    GiveUp,
 }
 
 /// What a runner says about a job that it has.
@@ -129,6 +133,10 @@ impl Tx<'_> {
                 Done::Accepted
             }
             Work::TakeTasks => Done::Tasks(self.take_tasks()),
+            Work::GiveUp => {
+                self.give_up();
+                Done::Accepted
+            }
             Work::DoTask(task) => {
                 self.do_task(task);
                 Done::Accepted

@@ -66,7 +66,8 @@ fn tell_nobody(changed: &mut Changed) {
     let failed = |effect: &Effect| {
         matches!(effect, Effect::NodeDone { conclusion: Conclusion::Failure, .. })
     };
-    if !changed.effects.iter().any(failed) {
+    // A group that has been left cannot be entered again so easily.
+    if !changed.effects.iter().any(failed) || changed.before.hood.run.group.is_some() {
         return;
     }
     let before = &changed.before.hood;

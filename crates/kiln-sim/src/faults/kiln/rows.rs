@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use kiln_core::id::{JobId, OrgId, QueueId, RepoId};
-use kiln_core::queue::{Class, Requirements, Usage};
+use kiln_core::queue::{Capabilities, Class, Requirements, Usage};
 use kiln_core::run::{Event, Group, LegNo, LegState, Member, Neighbourhood, Step};
 use kiln_core::time::Timestamp;
 
@@ -30,6 +30,8 @@ pub(in crate::faults) struct Rows {
     /// By run, attempt and leg.
     pub(in crate::faults) timers: BTreeMap<(u64, u32, LegNo), Timestamp>,
     pub(in crate::faults) outbox: BTreeMap<u64, Task>,
+    /// What the runners have that are registered.
+    pub(in crate::faults) fleet: Vec<Rc<Capabilities>>,
     /// How many jobs each runner has ended.
     pub(in crate::faults) ended: BTreeMap<u64, u32>,
     pub(in crate::faults) tasks_made: u64,

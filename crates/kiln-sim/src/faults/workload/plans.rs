@@ -45,7 +45,8 @@ fn plan(random: &mut Random) -> Plan {
         root.concurrency = Some(group(random, "run", false));
     }
     let called = workflow(random, 1, 3);
-    Plan { workflows: vec![root, called] }
+    let innermost = workflow(random, 2, 2);
+    Plan { workflows: vec![root, called, innermost] }
 }
 
 fn workflow(random: &mut Random, level: usize, most: u64) -> Workflow {
@@ -58,11 +59,15 @@ fn job(random: &mut Random, level: usize, at: usize) -> Job {
     let needs = (0..at).filter(|_| random.chance(2, 5)).collect();
     let condition = random.pick(&CONDITIONS).copied().unwrap_or("success()");
     let strategy = if random.chance(3, 10) { matrix(random) } else { Strategy::Single };
-    let calls = level == 0 && random.chance(3, 20);
-    let concurrency = random.chance(1, 4).then(|| {
+    let calls = level < 2 && random.chance(3, 20);
+    let mut concurrency = random.chance(1, 4).then(|| {
         let apart = random.chance(1, 3);
         group(random, &format!("job{level}"), apart)
     });
+    if level == 0 && !calls && random.chance(1, 25) {
+        // The one group of runs that jobs ask for, too. Those that hold it wait for no other run.
+        concurrency = Some(named("run", 0, false));
+    }
     let retry = (!calls && random.chance(1, 4)).then(|| retry(random));
     Job {
         id: format!("j{at}"),
@@ -73,7 +78,7 @@ fn job(random: &mut Random, level: usize, at: usize) -> Job {
         permissions: None,
         concurrency,
         retry,
-        kind: if calls { call() } else { steps(random) },
+        kind: if calls { call(level + 1) } else { steps(random) },
         place: Place::default(),
     }
 }
@@ -92,7 +97,11 @@ fn matrix(random: &mut Random) -> Strategy {
 }
 
 fn group(random: &mut Random, level: &str, apart: bool) -> Concurrency {
-    let (name, latest, queue) = GROUPS[usize::try_from(random.below(3)).unwrap_or(0)];
+    named(level, usize::try_from(random.below(3)).unwrap_or(0), apart)
+}
+
+fn named(level: &str, which: usize, apart: bool) -> Concurrency {
+    let (name, latest, queue) = GROUPS[which];
     let leg = if apart { LEG } else { "" };
     Concurrency {
         group: Template::literal(format!("{level}-{name}{leg}")),
@@ -110,10 +119,10 @@ fn retry(random: &mut Random) -> Retry {
     }
 }
 
-fn call() -> JobKind {
+fn call(level: usize) -> JobKind {
     JobKind::Call(Box::new(Call {
-        uses: "./level1.yml".to_owned(),
-        workflow: Some(1),
+        uses: format!("./level{level}.yml"),
+        workflow: Some(level),
         with: None,
         secrets: CallSecrets::None,
     }))
