@@ -15,6 +15,7 @@ impl Random {
         Self(self.next())
     }
 
+    #[expect(clippy::should_implement_trait, reason = "no iterator: it has no end")]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;

@@ -16,22 +16,22 @@ fn check(seeds: std::ops::Range<u64>) {
     assert!(runs > 200 && executions > 1_000, "{runs} runs and {executions} jobs are too few");
 }
 
-/// S4, S6, S7, S10, S11, S19, S21, H2
+/// S3, S6, S7, S9, S11, H2
 #[test]
 fn no_fault_of_the_first_seeds_breaks_a_promise() {
-    check(0..70);
+    check(0..50);
 }
 
-/// S4, S6, S7, S10, S11, S19, S21, H2
+/// S3, S6, S7, S9, S11, H2
 #[test]
 fn no_fault_of_further_seeds_breaks_a_promise() {
-    check(1_000..1_070);
+    check(1_000..1_050);
 }
 
-/// S4, S6, S7, S10, S11, S19, S21, H2
+/// S3, S6, S7, S9, S11, H2
 #[test]
 fn no_fault_of_still_further_seeds_breaks_a_promise() {
-    check(2_000..2_070);
+    check(2_000..2_050);
 }
 
 /// The first seed at which the auditor finds the mistake.

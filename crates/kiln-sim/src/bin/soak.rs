@@ -1,5 +1,9 @@
 //! Tries many seeds of the fault simulator, and prints those that fail. `scripts/soak` builds and starts it.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "printing is what this program is for")]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "printing is what this program is for"
+)]
 
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -75,7 +79,7 @@ fn soak(options: &Options) -> Vec<Outcome> {
                 return;
             }
             let outcome = simulate(Setup { seed: options.from + at, bug: options.bug });
-            if (at + 1) % 1_000 == 0 {
+            if (at + 1).is_multiple_of(1_000) {
                 println!("{} seeds tried", at + 1);
             }
             if outcome.finding.is_none() {

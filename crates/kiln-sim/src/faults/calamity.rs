@@ -89,7 +89,7 @@ fn one(random: &mut Random, at: u64, servers: usize, runners: usize, all: &mut V
     }
 }
 
-/// Up to a minute and a half, forwards or backwards.
+/// Up to three minutes, forwards or backwards.
 fn jump(random: &mut Random) -> i64 {
-    i64::try_from(random.below(180_000)).unwrap_or(0) - 90_000
+    i64::try_from(random.below(360_000)).unwrap_or(0) - 180_000
 }

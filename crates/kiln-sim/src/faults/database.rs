@@ -120,9 +120,9 @@ impl Database {
 
     /// Whether this server leads from now on, or still does.
     pub(super) fn leads(&mut self, now: u64, server: usize) -> bool {
-        let free = self.leader.is_none_or(|(leader, heard)| {
-            leader == server || now.saturating_sub(heard) > SILENCE
-        });
+        let free = self
+            .leader
+            .is_none_or(|(leader, heard)| leader == server || now.saturating_sub(heard) > SILENCE);
         if free {
             self.leader = Some((server, now));
         }

@@ -18,16 +18,34 @@ pub(super) enum Actor {
 
 #[derive(Debug, Clone)]
 pub(super) enum Message {
-    Request { id: u64, ask: Ask },
-    Response { id: u64, answer: Answer },
+    Request {
+        id: u64,
+        ask: Ask,
+    },
+    Response {
+        id: u64,
+        answer: Answer,
+    },
     /// Nobody listens at that address.
-    Refused { id: u64 },
-    Transact { ticket: u64, work: Work },
-    Transacted { ticket: u64, done: Done },
+    Refused {
+        id: u64,
+    },
+    Transact {
+        ticket: u64,
+        work: Work,
+    },
+    Transacted {
+        ticket: u64,
+        done: Done,
+    },
     Notify(Vec<Signal>),
     /// A server asks to lead, or to go on leading; it says when it asked, by its own clock.
-    Lead { asked: u64 },
-    Led { asked: u64 },
+    Lead {
+        asked: u64,
+    },
+    Led {
+        asked: u64,
+    },
 }
 
 /// A request to a server.
@@ -88,9 +106,17 @@ pub(super) enum Timer {
 pub(super) enum Mark {
     Began(Given),
     /// It came to its end, in this way; `None` when it was broken off.
-    Ended { job: JobId, claim: u32, conclusion: Option<Conclusion> },
+    Ended {
+        job: JobId,
+        claim: u32,
+        conclusion: Option<Conclusion>,
+    },
     /// Kiln said that it has heard how the job ended.
-    Heard { job: JobId, claim: u32, conclusion: Conclusion },
+    Heard {
+        job: JobId,
+        claim: u32,
+        conclusion: Conclusion,
+    },
     /// Kiln said that this is so from now on.
     Promised(Promise),
 }

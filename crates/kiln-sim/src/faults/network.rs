@@ -46,7 +46,13 @@ impl Network {
     }
 
     /// When the message arrives: never, once or more often.
-    pub(super) fn arrivals(&mut self, now: u64, from: Actor, to: Actor, what: &Message) -> Vec<u64> {
+    pub(super) fn arrivals(
+        &mut self,
+        now: u64,
+        from: Actor,
+        to: Actor,
+        what: &Message,
+    ) -> Vec<u64> {
         self.cuts.retain(|cut| cut.until > now);
         if self.cuts.iter().any(|cut| cut.from == from && cut.to == to) {
             return Vec::new();

@@ -54,7 +54,9 @@ impl People {
         let run = |key: &u64| self.runs.get(key).copied();
         let ask = match &self.acts[at].deed {
             Deed::Trigger { key, asked } => Some(Ask::Trigger { key: *key, asked: asked.clone() }),
-            Deed::Cancel { key, forced } => run(key).map(|run| Ask::Cancel { run, forced: *forced }),
+            Deed::Cancel { key, forced } => {
+                run(key).map(|run| Ask::Cancel { run, forced: *forced })
+            }
             Deed::CancelLeg { key, leg } => run(key).map(|run| Ask::CancelLeg { run, leg: *leg }),
             Deed::Again { key, what } => run(key).map(|run| Ask::Again { run, what: *what }),
         };

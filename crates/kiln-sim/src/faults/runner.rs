@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use kiln_core::id::JobId;
 use kiln_core::run::Conclusion;
+use kiln_core::time::Timestamp;
 
 use super::bug::Bug;
 use super::kiln::{Asking, Command, Given, News, Rules, Word};
@@ -27,6 +28,9 @@ struct Spooled {
     /// How it ended, as far as that is known.
     end: Option<Word>,
 }
+
+/// A lease that goes on: until when, and what is to be done about the job.
+type Renewed = (Timestamp, Option<Command>);
 
 /// What a request was about.
 #[derive(Debug, Clone)]
@@ -164,7 +168,7 @@ impl Runner {
             Timer::Deliver(job, claim) => self.deliver((job, claim), out),
             Timer::Overdue(id) => {
                 if let Some(about) = self.requests.remove(&id) {
-                    self.failed(about, out);
+                    self.failed(&about, out);
                 }
             }
             _ => {}
@@ -181,7 +185,7 @@ impl Runner {
         // A late or repeated answer finds nobody who waits for it.
         let Some(about) = self.requests.remove(&id) else { return };
         match (about, answer) {
-            (about, Answer::Unavailable) => self.failed(about, out),
+            (about, Answer::Unavailable) => self.failed(&about, out),
             (About::Work, Answer::Job(given)) => {
                 self.nonce = None;
                 self.pause = FIRST_PAUSE;
@@ -192,7 +196,7 @@ impl Runner {
             }
             (About::Beat(named), Answer::Held(held)) => {
                 for (name, held) in named.into_iter().zip(held) {
-                    self.told(name, held.map(|(_, command)| command), out);
+                    self.told(name, held, out);
                 }
             }
             (About::End(job, claim), answer) => self.heard((job, claim), &answer, out),
@@ -267,22 +271,22 @@ impl Runner {
     }
 
     /// What Kiln says about a job that this runner thinks it has.
-    fn told(&mut self, name: (JobId, u32), held: Option<Option<Command>>, out: &mut Out) {
+    fn told(&mut self, name: (JobId, u32), held: Option<Renewed>, out: &mut Out) {
         match held {
             None => {
                 // It is somebody else's: whatever there is to tell, nobody wants to hear it.
                 self.stop(name, None, out);
                 self.spool.remove(&name);
             }
-            Some(Some(Command::Kill)) => self.stop(name, Some(Conclusion::Cancelled), out),
-            Some(Some(Command::Cancel)) => {
+            Some((_, Some(Command::Kill))) => self.stop(name, Some(Conclusion::Cancelled), out),
+            Some((_, Some(Command::Cancel))) => {
                 if let Some(stopping) = self.running.get_mut(&name)
                     && !std::mem::replace(stopping, true)
                 {
                     out.after(GRACE, Timer::Finish(name.0, name.1));
                 }
             }
-            Some(None) => {}
+            Some((_, None)) => {}
         }
     }
 
@@ -318,23 +322,24 @@ impl Runner {
     fn heard(&mut self, name: (JobId, u32), answer: &Answer, out: &mut Out) {
         let Some(spooled) = self.spool.remove(&name) else { return };
         let (job, claim) = name;
-        if let (Some(Word::Finished(conclusion)), Answer::Accepted | Answer::Ended(_)) =
-            (spooled.end, answer)
-        {
-            out.marks.push(Mark::Heard { job, claim, conclusion });
-        }
+        let heard = match (spooled.end, answer) {
+            (Some(Word::Finished(_)), Answer::Ended(before)) => Some(*before),
+            (Some(Word::Finished(conclusion)), Answer::Accepted) => Some(conclusion),
+            _ => None,
+        };
+        out.marks.extend(heard.map(|conclusion| Mark::Heard { job, claim, conclusion }));
         out.after(1, Timer::Ask);
     }
 
     /// Nobody answered: it is tried again, a little later each time.
-    fn failed(&mut self, about: About, out: &mut Out) {
+    fn failed(&mut self, about: &About, out: &mut Out) {
         let pause = self.pause;
         match about {
             About::Work => {
                 self.pause = (pause * 2).min(LONGEST_PAUSE);
                 out.after(pause, Timer::Ask);
             }
-            About::End(job, claim) => out.after(500 + pause, Timer::Deliver(job, claim)),
+            About::End(job, claim) => out.after(500 + pause, Timer::Deliver(*job, *claim)),
             About::Beat(_) | About::Started => {}
         }
     }

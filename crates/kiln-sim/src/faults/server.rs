@@ -24,7 +24,7 @@ const OUTBOX: u64 = 10_000;
 const LOOK: u64 = 10_000;
 const GIVE_UP: u64 = 30_000;
 /// What a busy server needs between two transactions of the reaper.
-const BUSY: u64 = 1_500;
+const BUSY: u64 = 2_500;
 
 /// What to do when a transaction is answered.
 #[derive(Debug)]

@@ -34,6 +34,8 @@ fn asked(ask: &Ask) -> String {
 fn answered(answer: &Answer) -> String {
     match answer {
         Answer::Job(Some(given)) => format!("job {} claim {}", given.job, given.claim),
+        Answer::Ended(end) => format!("that it heard {end:?} before"),
+        Answer::Refused(reason) => format!("no: {reason}"),
         other => format!("{other:?}"),
     }
 }

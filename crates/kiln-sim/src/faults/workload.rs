@@ -118,7 +118,8 @@ fn regret(random: &mut Random, key: u64, at: u64, acts: &mut Vec<Act>) {
 fn limits(random: &mut Random) -> Vec<(OrgId, u32)> {
     let limit = |random: &mut Random| u32::try_from(1 + random.below(3)).unwrap_or(1);
     let orgs = [OrgId(1), OrgId(2)].into_iter();
-    orgs.filter_map(|org| random.chance(1, 2).then(|| (org, limit(random)))).collect()
+    let limited: Vec<OrgId> = orgs.filter(|_| random.chance(1, 2)).collect();
+    limited.into_iter().map(|org| (org, limit(random))).collect()
 }
 
 /// Some runners that stay for ever and can do nearly everything between them, and some more.

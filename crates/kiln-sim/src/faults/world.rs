@@ -1,5 +1,7 @@
 //! The world: one clock, one queue of what happens next, and everybody who takes part.
 
+mod strike;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::rc::Rc;
@@ -90,7 +92,8 @@ impl World {
     pub(super) fn new(setup: Setup) -> Self {
         let mut random = Random::new(setup.seed);
         let workload = Workload::draw(&mut random.fork());
-        let rules = Rules { bug: setup.bug, sparse: random.chance(1, 4), gives_up: random.chance(1, 2) };
+        let rules =
+            Rules { bug: setup.bug, sparse: random.chance(1, 4), gives_up: random.chance(1, 2) };
         let servers = usize::try_from(1 + random.below(3)).unwrap_or(1);
         let faults = calamity::draw(&mut random.fork(), servers, workload.fleet.len());
         let database = Database::new(rules, &workload);
@@ -130,7 +133,8 @@ impl World {
         for number in 0..self.runners.len() {
             self.restart(Actor::Runner(number));
         }
-        for (place, at) in self.people.acts.iter().map(|act| act.at).enumerate().collect::<Vec<_>>() {
+        for (place, at) in self.people.acts.iter().map(|act| act.at).enumerate().collect::<Vec<_>>()
+        {
             let timer = Timer::Act(place);
             self.schedule(at, What::Remind { actor: Actor::People, life: 0, timer });
         }
@@ -172,9 +176,12 @@ impl World {
             return false;
         }
         let idle = self.now - self.last_change;
-        let done = self.database.rows.runs.values().all(|run| {
-            matches!(run.hood.run.state, kiln_core::run::RunState::Done(_))
-        });
+        let done = self
+            .database
+            .rows
+            .runs
+            .values()
+            .all(|run| matches!(run.hood.run.state, kiln_core::run::RunState::Done(_)));
         let told = self.people.open == 0
             && self.database.rows.outbox.is_empty()
             && self.runners.iter().all(Runner::is_idle);
@@ -246,7 +253,7 @@ impl World {
         if !self.is_up(to) {
             // A process that is not there refuses the connection; one behind a cut link says nothing.
             if let Message::Request { id, .. } = message {
-                self.send(to, from, Message::Refused { id });
+                self.send(to, from, &Message::Refused { id });
             }
             return;
         }
@@ -267,7 +274,7 @@ impl World {
                 if let Actor::Server(server) = from
                     && self.database.leads(self.now, server)
                 {
-                    self.send(to, from, Message::Led { asked });
+                    self.send(to, from, &Message::Led { asked });
                 }
             }
             (Actor::Database, _) => {}
@@ -302,7 +309,7 @@ impl World {
             }
         }
         for (to, message) in out.sends {
-            self.send(actor, to, message);
+            self.send(actor, to, &message);
         }
         let pace = match actor {
             Actor::Runner(number) => self.runners[number].spec.pace,
@@ -315,8 +322,8 @@ impl World {
         }
     }
 
-    fn send(&mut self, from: Actor, to: Actor, message: Message) {
-        for at in self.network.arrivals(self.now, from, to, &message) {
+    fn send(&mut self, from: Actor, to: Actor, message: &Message) {
+        for at in self.network.arrivals(self.now, from, to, message) {
             self.schedule(at, What::Deliver { from, to, message: message.clone() });
         }
     }
@@ -368,7 +375,7 @@ impl World {
     /// The answer to the one who asked, and hints for all.
     fn answer(&mut self, waiting: Waiting) {
         let Waiting { server, ticket, done, signals } = waiting;
-        self.send(Actor::Database, Actor::Server(server), Message::Transacted { ticket, done });
+        self.send(Actor::Database, Actor::Server(server), &Message::Transacted { ticket, done });
         if signals.is_empty() {
             return;
         }
@@ -379,66 +386,7 @@ impl World {
             } else {
                 signals.clone()
             };
-            self.send(Actor::Database, Actor::Server(other), Message::Notify(heard));
-        }
-    }
-
-    fn strike(&mut self, fault: Fault) {
-        self.note(&format!("FAULT {fault:?}"));
-        match fault {
-            Fault::Crash(actor) => self.crash(actor),
-            Fault::Restart(actor) => self.restart(actor),
-            Fault::Freeze(actor, long) => {
-                self.frozen.insert(actor, self.now + long);
-            }
-            Fault::Cut(from, to, long) => self.network.cut(from, to, self.now + long),
-            Fault::Jump(by) => self.database.ahead += by,
-            Fault::SlowDisk(most, long) => self.slow_disk = Some((most, self.now + long)),
-        }
-    }
-
-    fn crash(&mut self, actor: Actor) {
-        if !self.is_up(actor) {
-            return;
-        }
-        let mut out = Out::new(self.now);
-        match actor {
-            Actor::Server(number) => self.servers[number].crash(),
-            Actor::Runner(number) => self.runners[number].crash(&mut out),
-            Actor::Database => {
-                self.database.crash();
-                self.auditor.recovered(&self.database.rows);
-            }
-            Actor::People => {}
-        }
-        self.frozen.remove(&actor);
-        self.carry_out(actor, out);
-    }
-
-    fn restart(&mut self, actor: Actor) {
-        if self.is_up(actor) {
-            return;
-        }
-        let mut out = Out::new(self.now);
-        match actor {
-            Actor::Server(number) => self.servers[number].start(&mut out),
-            Actor::Runner(number) => self.runners[number].start(&mut out),
-            Actor::Database => self.database.up = true,
-            Actor::People => {}
-        }
-        self.carry_out(actor, out);
-    }
-
-    /// Faults cease: from now on everything works, and must come to its end.
-    fn calm_down(&mut self) {
-        self.note("CALM");
-        self.network.calm_down();
-        self.frozen.clear();
-        self.slow_disk = None;
-        let servers = (0..self.servers.len()).map(Actor::Server);
-        let runners = (0..self.runners.len()).map(Actor::Runner);
-        for actor in servers.chain(runners).chain([Actor::Database]).collect::<Vec<_>>() {
-            self.restart(actor);
+            self.send(Actor::Database, Actor::Server(other), &Message::Notify(heard));
         }
     }
 

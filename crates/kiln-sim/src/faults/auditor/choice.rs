@@ -39,7 +39,8 @@ fn withheld(rows: &Rows, question: &Asking) -> Option<i64> {
         }
         let queued = run.hood.legs.iter().filter(|(_, leg)| leg.state == LegState::Queued);
         for (number, _) in queued {
-            let has = |label: &str| question.capabilities.offer().labels.iter().any(|it| it == label);
+            let has =
+                |label: &str| question.capabilities.offer().labels.iter().any(|it| it == label);
             if label(run, *number).is_some_and(|label| has(&label)) {
                 return Some(run.jobs[number].id.0);
             }

@@ -81,7 +81,10 @@ impl Auditor {
                 continue;
             }
             if let Some(text) = stuck(run, fleet) {
-                self.find("every job ends, or waits for a true reason", format!("run {number}: {text}"));
+                self.find(
+                    "every job ends, or waits for a true reason",
+                    format!("run {number}: {text}"),
+                );
             }
         }
     }

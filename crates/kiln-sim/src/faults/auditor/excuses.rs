@@ -3,77 +3,68 @@
 use kiln_core::id::RepoId;
 use kiln_core::run::{Conclusion, Leg, LegState, Member, Wait};
 
+use super::Ledger;
 use super::reference::Graph;
-use super::{Auditor, Ledger};
 use crate::faults::kiln::RunRows;
 use crate::faults::kiln::evaluator::request;
 
-impl Auditor {
-    pub(super) fn has_excuse(
-        &self,
-        ledger: &Ledger,
-        (run, past): (u64, Option<&Leg>),
-        leg: &Leg,
-        rows: &RunRows,
-    ) -> bool {
-        let attempt = rows.hood.run.attempt;
-        let node = &rows.hood.nodes[&leg.node];
-        let scope = &rows.hood.scopes[&node.scope];
-        if rows.hood.run.cancel.is_some()
-            || scope.cancelled
-            || ledger.cancels.contains(&(run, attempt, Some(leg.number)))
-        {
-            return true;
-        }
-        let failed = |other: &u32| {
-            let other = &rows.hood.legs[other];
-            Graph(rows).counted(other) == Some(Conclusion::Failure)
-        };
-        if Graph(rows).fails_fast(leg.node) && node.legs.iter().any(failed) {
-            return true;
-        }
-        // What is in a call ends with it.
-        if scope.caller.is_some_and(|caller| rows.hood.legs[&caller].state.is_done()) {
-            return true;
-        }
-        let cancelled_inside = leg.scope.and_then(|scope| rows.hood.scopes.get(&scope));
-        if cancelled_inside.is_some_and(|scope| scope.cancelled) {
-            return true;
-        }
-        let job = rows.hood.job_of(leg.node);
-        let Some(group) = job.concurrency.as_ref().map(|group| request(group, leg.index)) else {
-            return false;
-        };
-        let waits = [LegState::Waiting(Wait::Group), LegState::Waiting(Wait::MaxParallel)];
-        let waited = past.is_none_or(|past| waits.contains(&past.state));
-        let member = rows.hood.run.member(Some(leg.number));
-        if rows.hood.run.plan.root().concurrency.as_ref().map(|own| request(own, 0).name)
-            == Some(group.name.clone())
-        {
-            // It would wait for its own run.
-            return true;
-        }
-        let newer = pushed_out(ledger, rows.repo, &group.name, member)
-            || has_rival(rows, leg, &group.name);
-        (waited || group.cancel_in_progress) && newer
+pub(super) fn has_excuse(
+    ledger: &Ledger,
+    (run, past): (u64, Option<&Leg>),
+    leg: &Leg,
+    rows: &RunRows,
+) -> bool {
+    let attempt = rows.hood.run.attempt;
+    let node = &rows.hood.nodes[&leg.node];
+    let scope = &rows.hood.scopes[&node.scope];
+    if rows.hood.run.cancel.is_some()
+        || scope.cancelled
+        || ledger.cancels.contains(&(run, attempt, Some(leg.number)))
+    {
+        return true;
     }
+    let failed = |other: &u32| {
+        let other = &rows.hood.legs[other];
+        Graph(rows).counted(other) == Some(Conclusion::Failure)
+    };
+    if Graph(rows).fails_fast(leg.node) && node.legs.iter().any(failed) {
+        return true;
+    }
+    // What is in a call ends with it.
+    if scope.caller.is_some_and(|caller| rows.hood.legs[&caller].state.is_done()) {
+        return true;
+    }
+    let cancelled_inside = leg.scope.and_then(|scope| rows.hood.scopes.get(&scope));
+    if cancelled_inside.is_some_and(|scope| scope.cancelled) {
+        return true;
+    }
+    let job = rows.hood.job_of(leg.node);
+    let Some(group) = job.concurrency.as_ref().map(|group| request(group, leg.index)) else {
+        return false;
+    };
+    let waits = [LegState::Waiting(Wait::Group), LegState::Waiting(Wait::MaxParallel)];
+    let waited = past.is_none_or(|past| waits.contains(&past.state));
+    let member = rows.hood.run.member(Some(leg.number));
+    if rows.hood.run.plan.root().concurrency.as_ref().map(|own| request(own, 0).name)
+        == Some(group.name.clone())
+    {
+        // It would wait for its own run.
+        return true;
+    }
+    let newer =
+        pushed_out(ledger, rows.repo, &group.name, member) || has_rival(rows, leg, &group.name);
+    (waited || group.cancel_in_progress) && newer
+}
 
-    pub(super) fn run_has_excuse(
-        &self,
-        ledger: &Ledger,
-        run: u64,
-        rows: &RunRows,
-        by: &str,
-    ) -> bool {
-        let attempt = rows.hood.run.attempt;
-        if by != "concurrency" {
-            return ledger.cancels.contains(&(run, attempt, None));
-        }
-        let group = rows.hood.run.plan.root().concurrency.as_ref();
-        group.map(|group| request(group, 0)).is_some_and(|group| {
-            pushed_out(ledger, rows.repo, &group.name, rows.hood.run.member(None))
-        })
+pub(super) fn run_has_excuse(ledger: &Ledger, run: u64, rows: &RunRows, by: &str) -> bool {
+    let attempt = rows.hood.run.attempt;
+    if by != "concurrency" {
+        return ledger.cancels.contains(&(run, attempt, None));
     }
+    let group = rows.hood.run.plan.root().concurrency.as_ref();
+    group
+        .map(|group| request(group, 0))
+        .is_some_and(|group| pushed_out(ledger, rows.repo, &group.name, rows.hood.run.member(None)))
 }
 
 /// Whether another leg of the run asked for the same group, and came and went in this very step, as a call

@@ -46,8 +46,15 @@ impl fmt::Display for Finding {
 #[derive(Debug)]
 struct Execution {
     runner: usize,
-    /// How it ended: nothing while it goes on, `None` when it was broken off.
-    end: Option<Option<Conclusion>>,
+    end: End,
+}
+
+/// How what a runner began went on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Open,
+    BrokenOff,
+    Came(Conclusion),
 }
 
 #[derive(Debug, Default)]
@@ -89,7 +96,7 @@ impl Auditor {
             (Mark::Began(given), Some((runner, spec))) => self.began(given, runner, spec, rows),
             (Mark::Ended { job, claim, conclusion }, _) => {
                 if let Some(execution) = self.executions.get_mut(&(*job, *claim)) {
-                    execution.end = Some(*conclusion);
+                    execution.end = conclusion.map_or(End::BrokenOff, End::Came);
                 }
             }
             (Mark::Heard { job, claim, conclusion }, _) => {
@@ -118,7 +125,7 @@ impl Auditor {
             let text = format!("runner {runner} began job {}", given.job);
             self.find("a runner for a single job has no other", text);
         }
-        self.executions.insert(name, Execution { runner, end: None });
+        self.executions.insert(name, Execution { runner, end: End::Open });
         let Some(run) = rows.runs.get(&given.run) else {
             let text = format!("job {} of run {} was begun", given.job, given.run);
             return self.find("what was answered is there", text);

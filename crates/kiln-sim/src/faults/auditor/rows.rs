@@ -18,7 +18,8 @@ impl Auditor {
         for (run, attempt, leg) in rows.timers.keys() {
             let run = rows.runs.get(run).filter(|run| run.hood.run.attempt == *attempt);
             let leg = run.and_then(|run| run.hood.legs.get(leg));
-            if !leg.is_some_and(|leg| matches!(leg.state, LegState::Waiting(Wait::Backoff { .. }))) {
+            if !leg.is_some_and(|leg| matches!(leg.state, LegState::Waiting(Wait::Backoff { .. })))
+            {
                 self.find("a timer is of a job that waits for it", format!("{leg:?}"));
             }
         }
@@ -184,9 +185,8 @@ impl Auditor {
     }
 
     fn parallel(&mut self, run: u64, node: &Node, rows: &RunRows, opened: bool) {
-        let held_back = |leg: &&LegNo| {
-            rows.hood.legs[*leg].state == LegState::Waiting(Wait::MaxParallel)
-        };
+        let held_back =
+            |leg: &&LegNo| rows.hood.legs[*leg].state == LegState::Waiting(Wait::MaxParallel);
         let waiting = node.legs.iter().filter(held_back).count();
         let done = node.legs.iter().filter(|leg| rows.hood.legs[*leg].state.is_done()).count();
         let under_way = node.legs.len() - waiting - done;

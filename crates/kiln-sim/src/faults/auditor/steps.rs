@@ -2,6 +2,8 @@
 
 use kiln_core::run::{Conclusion, Leg, LegState, NodeNo, NodeState, RunState};
 
+use super::End;
+use super::excuses::{has_excuse, run_has_excuse};
 use super::reference::Graph;
 use super::{Auditor, Ledger, Step};
 use crate::faults::kiln::{News, RunRows, Word, Work};
@@ -61,7 +63,8 @@ impl Auditor {
         }
         for (number, past) in &before.hood.legs {
             let leg = after.hood.legs.get(number);
-            let same = leg.is_some_and(|leg| (&leg.state, leg.attempt) == (&past.state, past.attempt));
+            let same =
+                leg.is_some_and(|leg| (&leg.state, leg.attempt) == (&past.state, past.attempt));
             if past.state.is_done() && !same {
                 self.find(RULE, format!("leg {number} of run {run}: {past:?} became {leg:?}"));
             }
@@ -70,7 +73,13 @@ impl Auditor {
 
     /// A job starts only when all it needs is done and its condition holds; it is left out only when that
     /// is not so.
-    fn node_changed(&mut self, run: u64, number: NodeNo, before: Option<&RunRows>, after: &RunRows) {
+    fn node_changed(
+        &mut self,
+        run: u64,
+        number: NodeNo,
+        before: Option<&RunRows>,
+        after: &RunRows,
+    ) {
         let past = before.and_then(|before| before.hood.nodes.get(&number));
         let pending = past.is_none_or(|past| matches!(past.state, NodeState::Pending { .. }));
         let node = &after.hood.nodes[&number];
@@ -100,7 +109,7 @@ impl Auditor {
             }
             return;
         }
-        let abandoned = unopened || self.is_abandoned(number, after);
+        let abandoned = unopened || is_abandoned(number, after);
         let right = match node.state {
             NodeState::Done(Conclusion::Skipped) => !graph.runs(number, false) || cancelled,
             NodeState::Done(Conclusion::Cancelled) => cancelled || abandoned,
@@ -111,12 +120,6 @@ impl Auditor {
             let text = format!("{} ended as {:?} without a leg", name(), node.state);
             self.find("a job is left out only when its condition says so", text);
         }
-    }
-
-    /// In a call whose caller has ended.
-    fn is_abandoned(&self, number: NodeNo, rows: &RunRows) -> bool {
-        let scope = &rows.hood.scopes[&rows.hood.nodes[&number].scope];
-        scope.caller.is_some_and(|caller| rows.hood.legs[&caller].state.is_done())
     }
 
     /// Who has a leg changes only by its own word, or when its time is over.
@@ -130,7 +133,9 @@ impl Auditor {
     ) {
         let number = leg.number;
         let job = after.jobs[&number].id;
-        if leg.attempt != past.attempt && (past.state != LegState::Queued || leg.attempt != past.attempt + 1) {
+        if leg.attempt != past.attempt
+            && (past.state != LegState::Queued || leg.attempt != past.attempt + 1)
+        {
             let text = format!("leg {number} of run {run}: {past:?} became {leg:?}");
             self.find("each claim is made once, of a queued job", text);
         }
@@ -155,7 +160,10 @@ impl Auditor {
             Work::Reap(_) => {
                 let until = step.before.ledger.until.get(&(job, past.attempt));
                 if until.is_some_and(|until| *until > step.now) {
-                    let text = format!("job {job} was taken from runner {holder}, who had it until {until:?}, at {:?}", step.now);
+                    let text = format!(
+                        "job {job} was taken from runner {holder}, who had it until {until:?}, at {:?}",
+                        step.now
+                    );
                     self.find("a lease is good as long as it was said", text);
                 }
             }
@@ -194,7 +202,8 @@ impl Auditor {
         let job = after.jobs[&leg.number].id;
         let name = || format!("leg {} of run {run} (job {job}) ended as {end:?}", leg.number);
         if end == Conclusion::Cancelled {
-            if !self.has_excuse(ledger, (run, past), leg, after) {
+            let inside = leg.scope.and_then(|scope| Graph(after).of_scope(scope));
+            if inside != Some(end) && !has_excuse(ledger, (run, past), leg, after) {
                 let text = format!("{} ({:?})", name(), leg.note);
                 self.find("nothing is cancelled without a reason", text);
             }
@@ -210,14 +219,17 @@ impl Auditor {
         if end == Conclusion::Failure && lost >= MOST_LOSSES {
             return;
         }
-        if matches!(step.work, Work::GiveUp) && end == Conclusion::Failure && leg.attempt == past.map_or(0, |past| past.attempt) {
+        if matches!(step.work, Work::GiveUp)
+            && end == Conclusion::Failure
+            && leg.attempt == past.map_or(0, |past| past.attempt)
+        {
             // That there is no runner for it shows at the end: then others could not wait for one either.
             return;
         }
         let mark = self.executions.get(&(job, leg.attempt));
         let told = matches!(step.work, Work::News(News { job: told, claim, word: Word::Finished(word), .. })
             if *told == job && *claim == leg.attempt && *word == end);
-        if !told || mark.and_then(|mark| mark.end) != Some(Some(end)) {
+        if !told || mark.is_none_or(|mark| mark.end != End::Came(end)) {
             let text = format!("{}; the runner's mark says {mark:?}", name());
             self.find("a job ends as its runner says", text);
         }
@@ -237,7 +249,7 @@ impl Auditor {
             self.find("a run ends as the slow model says", text);
         }
         if let Some(cancel) = &after.hood.run.cancel
-            && !self.run_has_excuse(ledger, run, after, &cancel.by)
+            && !run_has_excuse(ledger, run, after, &cancel.by)
         {
             let text = format!("run {run}, by {}: {}", cancel.by, cancel.reason);
             self.find("nothing is cancelled without a reason", text);
@@ -252,4 +264,10 @@ fn holder(state: &LegState) -> Option<u64> {
         | LegState::Uploading { runner } => Some(*runner),
         _ => None,
     }
+}
+
+/// In a call whose caller has ended.
+fn is_abandoned(number: NodeNo, rows: &RunRows) -> bool {
+    let scope = &rows.hood.scopes[&rows.hood.nodes[&number].scope];
+    scope.caller.is_some_and(|caller| rows.hood.legs[&caller].state.is_done())
 }

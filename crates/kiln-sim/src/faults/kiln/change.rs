@@ -44,7 +44,8 @@ impl Tx<'_> {
             let mut all = after.hood.clone();
             let whole = apply_to_all(&mut all, groups.clone(), event.clone(), now, model);
             let some = apply_to_some(&mut after.hood, groups, event, now, model);
-            let (left, right) = (format!("{whole:?} {all:?}"), format!("{some:?} {:?}", after.hood));
+            let (left, right) =
+                (format!("{whole:?} {all:?}"), format!("{some:?} {:?}", after.hood));
             assert!(left == right, "fewer rows at hand must not matter:\n{left}\n{right}");
             some?
         } else {

@@ -170,8 +170,9 @@ impl Tx<'_> {
         let limited = self.rows.loads.get(&lane.2).is_some_and(|load| load.limit.is_some());
         let leg = rows.hood.legs.get_mut(&number)?;
         if run::claim(leg, question.runner, self.now).is_err() {
-            let load = self.rows.loads.get_mut(&lane.2).filter(|_| limited);
-            load.into_iter().for_each(|load| load.running -= 1);
+            if let Some(load) = self.rows.loads.get_mut(&lane.2).filter(|_| limited) {
+                load.running -= 1;
+            }
             return None;
         }
         let (node, claim, index, retries) = (leg.node, leg.attempt, leg.index, leg.retries);
@@ -229,7 +230,8 @@ fn share(asking: &[Asking], answers: &mut [Option<Given>]) {
         let is_like = |other: &Asking| {
             other.capabilities == asking[at].capabilities && other.org == asking[at].org
         };
-        let given = asking.iter().zip(&*answers).find(|(other, given)| given.is_some() && is_like(other));
+        let given =
+            asking.iter().zip(&*answers).find(|(other, given)| given.is_some() && is_like(other));
         let given = given.and_then(|(_, given)| *given);
         if answers[at].is_none() && !asking[at].single_use {
             answers[at] = given;

@@ -47,12 +47,27 @@ impl Rules {
 /// What a server asks of the database.
 #[derive(Debug, Clone)]
 pub(super) enum Work {
-    Create { key: u64, asked: Asked },
-    Cancel { run: u64, forced: bool },
-    CancelLeg { run: u64, leg: u32 },
-    Again { run: u64, what: Again },
+    Create {
+        key: u64,
+        asked: Asked,
+    },
+    Cancel {
+        run: u64,
+        forced: bool,
+    },
+    CancelLeg {
+        run: u64,
+        leg: u32,
+    },
+    Again {
+        run: u64,
+        what: Again,
+    },
     Claim(Vec<Asking>),
-    Beat { runner: u64, held: Vec<(JobId, u32)> },
+    Beat {
+        runner: u64,
+        held: Vec<(JobId, u32)>,
+    },
     News(News),
     /// Which leases have run out?
     Expired,

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use kiln_core::run::{
-    Conclusion, Effect, Group, LegNo, LegState, Member, NodeNo, NodeState, Wait,
-};
+use kiln_core::run::{Conclusion, Effect, Group, LegNo, LegState, Member, NodeNo, NodeState, Wait};
 
 use super::change::Changed;
 use super::{Rows, Rules};
@@ -21,7 +19,7 @@ impl Planted<'_> {
             Some(Bug::RetryWithoutCap) => forget_tries(changed),
             Some(Bug::SkippedPropagation) => tell_nobody(changed),
             Some(Bug::GateBypass) => bypass(changed),
-            Some(Bug::SlotLeakOnCancel) => self.keep_slot(changed, |end| end.is_cancelled()),
+            Some(Bug::SlotLeakOnCancel) => self.keep_slot(changed, Conclusion::is_cancelled),
             Some(Bug::GateLeak) => self.keep_slot(changed, Conclusion::is_failure),
             _ => {}
         }
@@ -71,7 +69,8 @@ fn tell_nobody(changed: &mut Changed) {
         return;
     }
     let before = &changed.before.hood;
-    let waited = before.nodes.values().filter(|node| matches!(node.state, NodeState::Pending { .. }));
+    let waited =
+        before.nodes.values().filter(|node| matches!(node.state, NodeState::Pending { .. }));
     let waited: BTreeSet<NodeNo> = waited.map(|node| node.number).collect();
     if waited.is_empty() {
         return;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use kiln_core::plan::{
-    Call, CallSecrets, Concurrency, Condition, Data, Job, JobKind, Place, Plan, QueueMode, Requires,
-    Retry, RetryOn, RunDefaults, StepsJob, Strategy, Template, Workflow,
+    Call, CallSecrets, Concurrency, Condition, Data, Job, JobKind, Place, Plan, QueueMode,
+    Requires, Retry, RetryOn, RunDefaults, StepsJob, Strategy, Template, Workflow,
 };
 use kiln_core::value::{Object, Value};
 
@@ -84,9 +84,8 @@ fn job(random: &mut Random, level: usize, at: usize) -> Job {
 }
 
 fn matrix(random: &mut Random) -> Strategy {
-    let leg = |value: u32| -> Object {
-        [("v", Value::Number(f64::from(value)))].into_iter().collect()
-    };
+    let leg =
+        |value: u32| -> Object { [("v", Value::Number(f64::from(value)))].into_iter().collect() };
     let count = u32::try_from(2 + random.below(3)).unwrap_or(2);
     let most = u32::try_from(1 + random.below(3)).unwrap_or(1);
     Strategy::Legs {
