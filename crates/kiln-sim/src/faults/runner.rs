@@ -232,13 +232,14 @@ impl Runner {
             return;
         }
         let back = !self.has_room() || self.random.chance(2, 100);
+        // One job is all it takes, even if it gives that back.
+        self.spent |= self.spec.single_use;
         let end = back.then_some(Word::Returned);
         self.spool.insert(name, Spooled { given, end });
         if back {
             out.after(1, Timer::Deliver(name.0, name.1));
             return;
         }
-        self.spent |= self.spec.single_use;
         self.begin(given, out);
     }
 
