@@ -1,7 +1,7 @@
 //! Why something may have been cancelled: somebody asked, a sibling failed, a newer one wants the group.
 
 use kiln_core::id::RepoId;
-use kiln_core::run::{Conclusion, Leg, LegState, Member, Wait};
+use kiln_core::run::{Cancel, Conclusion, Leg, LegState, Member, RunState, Wait};
 
 use super::Ledger;
 use super::reference::Graph;
@@ -17,7 +17,11 @@ pub(super) fn has_excuse(
     let attempt = rows.hood.run.attempt;
     let node = &rows.hood.nodes[&leg.node];
     let scope = &rows.hood.scopes[&node.scope];
-    if rows.hood.run.cancel.is_some()
+    // Some jobs go on when their run is cancelled, unless it never began.
+    let unopened = matches!(rows.hood.run.state, RunState::Done(Conclusion::Cancelled))
+        && past.is_none_or(|past| past.state == LegState::Waiting(Wait::MaxParallel));
+    let stops = |cancel: &Cancel| cancel.forced || unopened || !Graph(rows).runs(leg.node, true);
+    if rows.hood.run.cancel.as_ref().is_some_and(stops)
         || scope.cancelled
         || ledger.cancels.contains(&(run, attempt, Some(leg.number)))
     {

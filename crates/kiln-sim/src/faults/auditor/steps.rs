@@ -1,6 +1,6 @@
 //! What may change in one step, and what may not.
 
-use kiln_core::run::{Conclusion, Leg, LegState, NodeNo, NodeState, RunState};
+use kiln_core::run::{Again, Conclusion, Leg, LegState, NodeNo, NodeState, RunState};
 
 use super::End;
 use super::excuses::{has_excuse, run_has_excuse};
@@ -27,6 +27,9 @@ impl Auditor {
             self.find("terminal states do not change", format!("run {run} was open, and is anew"));
         }
         self.shape(step.after, run, after);
+        if let Work::Again { what, .. } = step.work {
+            self.runs_again(run, *what, after);
+        }
         if let Some(before) = same {
             self.terminal(run, before, after);
         }
@@ -46,6 +49,21 @@ impl Auditor {
         let was_open = same.is_none_or(|rows| !matches!(rows.hood.run.state, RunState::Done(_)));
         if was_open && let RunState::Done(end) = after.hood.run.state {
             self.run_ended(ledger, run, end, after);
+        }
+    }
+
+    /// A re-run keeps only what was good, and nothing that depends on what runs again.
+    fn runs_again(&mut self, run: u64, what: Again, after: &RunRows) {
+        let attempt = after.hood.run.attempt;
+        for (number, node) in after.hood.nodes.iter().filter(|(_, node)| node.run_attempt < attempt)
+        {
+            let NodeState::Done(end) = node.state else { continue };
+            let forgotten = what == Again::Failed && end.wants_another_try();
+            let anew = |need: &u32| after.hood.nodes[need].run_attempt == attempt;
+            if forgotten || what == Again::All || node.needs.iter().any(anew) {
+                let text = format!("node {number} of run {run} keeps {end:?} after {what:?}");
+                self.find("what failed runs again with all that needs it", text);
+            }
         }
     }
 
