@@ -37,6 +37,11 @@ fn end_of(open: &Open, number: u32, now: i64) -> Option<Vec<Value>> {
         return None;
     };
     let LegState::Done(conclusion) = open.hood.legs[&number].state else { return None };
+    // Cancelled before it began: the answer to the claim may never have reached the runner, and one for
+    // a single job still waits for its own.
+    if matches!(past.state, LegState::Claimed { .. }) && conclusion == Conclusion::Cancelled {
+        return None;
+    }
     let took = past.timings.claimed.map(|claimed| now.saturating_sub(millis(claimed)).max(0));
     #[expect(clippy::cast_precision_loss, reason = "a job does not run for 2^52 milliseconds")]
     let seconds = took.map(|took| took as f64 / 1000.0);

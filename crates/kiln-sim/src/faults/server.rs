@@ -1,0 +1,338 @@
+//! A server: it turns requests into transactions, keeps polls waiting, and does duties while it leads.
+//!
+//! It remembers nothing that matters: polls, ends that it heard, who leads. A restart costs time alone.
+
+use std::collections::BTreeMap;
+
+use kiln_core::id::JobId;
+use kiln_core::run::Conclusion;
+
+use super::bug::Bug;
+use super::database::SILENCE;
+use super::kiln::{Asking, Done, Given, LEASE, News, Rules, Signal, Task, Word, Work};
+use super::message::{Actor, Answer, Ask, Message, Out, Timer};
+
+/// How long a transaction may take.
+const PATIENCE: u64 = 8_000;
+/// How long a poll waits for work.
+pub(super) const LONGEST_POLL: u64 = 50_000;
+const ASK_TO_LEAD: u64 = 2_000;
+const REAP: u64 = 5_000;
+const RING: u64 = 3_000;
+const OUTBOX: u64 = 10_000;
+/// Hints may get lost, so who waits looks by itself now and then.
+const LOOK: u64 = 10_000;
+const GIVE_UP: u64 = 30_000;
+/// What a busy server needs between two transactions of the reaper.
+const BUSY: u64 = 2_500;
+
+/// What to do when a transaction is answered.
+#[derive(Debug)]
+enum Then {
+    Answer { to: Actor, request: u64, ended: Option<(JobId, u32, Conclusion)> },
+    Polls(Vec<u64>),
+    Reap,
+    Tasks,
+    Nothing,
+}
+
+/// A runner that waits for work.
+#[derive(Debug)]
+struct Poll {
+    from: Actor,
+    request: u64,
+    asking: Asking,
+    asleep: bool,
+    /// Something happened while it asked.
+    nudged: bool,
+    over: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Server {
+    number: usize,
+    pub(super) up: bool,
+    pub(super) life: u32,
+    rules: Rules,
+    count: u64,
+    tickets: BTreeMap<u64, Then>,
+    polls: BTreeMap<u64, Poll>,
+    /// A question for its polls is under way.
+    asking: bool,
+    /// Ends that were heard lately.
+    ends: BTreeMap<(JobId, u32), Conclusion>,
+    tasks: Vec<Task>,
+    /// Leases that were found to have run out.
+    expired: Vec<JobId>,
+    leads_until: u64,
+    /// Since when runners could be heard.
+    heard_since: u64,
+}
+
+impl Server {
+    pub(super) fn new(number: usize, rules: Rules) -> Self {
+        Self {
+            number,
+            up: false,
+            life: 0,
+            rules,
+            count: 0,
+            tickets: BTreeMap::new(),
+            polls: BTreeMap::new(),
+            asking: false,
+            ends: BTreeMap::new(),
+            tasks: Vec::new(),
+            expired: Vec::new(),
+            leads_until: 0,
+            heard_since: 0,
+        }
+    }
+
+    pub(super) fn start(&mut self, out: &mut Out) {
+        let (life, count) = (self.life, self.count);
+        *self = Self { up: true, life, count, ..Self::new(self.number, self.rules) };
+        self.heard_since = out.now;
+        for (after, timer) in
+            [(10, Timer::Lead), (REAP, Timer::Reap), (RING, Timer::Ring), (50, Timer::Outbox)]
+        {
+            out.after(after + 37 * self.number as u64, timer);
+        }
+        out.after(LOOK, Timer::Look);
+        if self.rules.gives_up {
+            out.after(GIVE_UP, Timer::GiveUp);
+        }
+    }
+
+    pub(super) fn crash(&mut self) {
+        self.up = false;
+        self.life += 1;
+    }
+
+    pub(super) fn hear(&mut self, from: Actor, message: Message, out: &mut Out) {
+        match message {
+            Message::Request { id, ask } => self.request(from, id, ask, out),
+            Message::Transacted { ticket, done } => self.transacted(ticket, done, out),
+            Message::Notify(signals) => self.signals(&signals, out),
+            Message::Led { asked } => self.leads_until = asked + SILENCE,
+            _ => {}
+        }
+    }
+
+    fn request(&mut self, from: Actor, id: u64, ask: Ask, out: &mut Out) {
+        let mut ended = None;
+        let work = match ask {
+            Ask::Trigger { key, asked } => Work::Create { key, asked },
+            Ask::Cancel { run, forced } => Work::Cancel { run, forced },
+            Ask::CancelLeg { run, leg } => Work::CancelLeg { run, leg },
+            Ask::Again { run, what } => Work::Again { run, what },
+            Ask::Claim(asking) => return self.poll(from, id, asking, out),
+            Ask::Beat { runner, held } => Work::Beat { runner, held },
+            Ask::News(news) => {
+                let News { job, claim, .. } = news;
+                if let Word::Finished(conclusion) = news.word {
+                    if let Some(before) = self.ends.get(&(job, claim)) {
+                        let answer = Answer::Ended(*before);
+                        return out.send(from, Message::Response { id, answer });
+                    }
+                    ended = Some((job, claim, conclusion));
+                }
+                Work::News(news)
+            }
+        };
+        self.transact(work, Then::Answer { to: from, request: id, ended }, out);
+    }
+
+    fn transact(&mut self, work: Work, then: Then, out: &mut Out) {
+        self.count += 1;
+        self.tickets.insert(self.count, then);
+        out.send(Actor::Database, Message::Transact { ticket: self.count, work });
+        out.after(PATIENCE, Timer::Overdue(self.count));
+    }
+
+    fn poll(&mut self, from: Actor, request: u64, asking: Asking, out: &mut Out) {
+        self.count += 1;
+        let poll = Poll { from, request, asking, asleep: false, nudged: false, over: false };
+        self.polls.insert(self.count, poll);
+        out.after(LONGEST_POLL, Timer::PollEnds(self.count));
+        self.ask(out);
+    }
+
+    /// Asks for all who are awake, unless a question is under way.
+    fn ask(&mut self, out: &mut Out) {
+        if self.asking {
+            return;
+        }
+        let awake = self.polls.iter().filter(|(_, poll)| !poll.asleep);
+        let (polls, asking): (Vec<u64>, Vec<Asking>) =
+            awake.map(|(number, poll)| (*number, poll.asking.clone())).unzip();
+        if polls.is_empty() {
+            return;
+        }
+        self.asking = true;
+        self.transact(Work::Claim(asking), Then::Polls(polls), out);
+    }
+
+    fn transacted(&mut self, ticket: u64, done: Done, out: &mut Out) {
+        let Some(then) = self.tickets.remove(&ticket) else { return };
+        match (then, done) {
+            (Then::Answer { to, request, ended }, done) => {
+                if let (Some((job, claim, conclusion)), Done::Accepted) = (ended, &done) {
+                    self.ends.insert((job, claim), conclusion);
+                }
+                let answer = answer(done);
+                out.send(to, Message::Response { id: request, answer });
+            }
+            (Then::Polls(polls), Done::Given(given)) => {
+                self.asking = false;
+                for (poll, given) in polls.into_iter().zip(given) {
+                    self.offered(poll, given, out);
+                }
+                self.ask(out);
+            }
+            (Then::Reap, Done::Expired(jobs)) if !jobs.is_empty() => {
+                self.expired = jobs;
+                out.after(BUSY, Timer::ReapFound);
+            }
+            (Then::Tasks, Done::Tasks(tasks)) => {
+                self.tasks.extend(tasks);
+                self.next_task(out);
+            }
+            (Then::Tasks, _) => self.next_task(out),
+            _ => {}
+        }
+    }
+
+    fn offered(&mut self, number: u64, given: Option<Given>, out: &mut Out) {
+        let Some(poll) = self.polls.get_mut(&number) else { return };
+        if given.is_some() || poll.over {
+            let (to, id) = (poll.from, poll.request);
+            out.send(to, Message::Response { id, answer: Answer::Job(given) });
+            self.polls.remove(&number);
+            return;
+        }
+        poll.asleep = !std::mem::take(&mut poll.nudged);
+    }
+
+    /// Does the next task that it took, one after the other.
+    fn next_task(&mut self, out: &mut Out) {
+        if self.tasks.is_empty() {
+            return;
+        }
+        let task = self.tasks.remove(0);
+        self.transact(Work::DoTask(task), Then::Tasks, out);
+    }
+
+    fn signals(&mut self, signals: &[Signal], out: &mut Out) {
+        for signal in signals {
+            match signal {
+                Signal::Work => self.wake(out),
+                Signal::Outbox => self.transact(Work::TakeTasks, Then::Tasks, out),
+                Signal::Timer if self.is_leader(out.now) => {
+                    self.transact(Work::Ring, Then::Nothing, out);
+                }
+                Signal::Timer => {}
+            }
+        }
+    }
+
+    /// There may be work.
+    fn wake(&mut self, out: &mut Out) {
+        for poll in self.polls.values_mut() {
+            poll.asleep = false;
+            poll.nudged = self.asking && !self.rules.has(Bug::LostWakeUp);
+        }
+        self.ask(out);
+    }
+
+    pub(super) fn remind(&mut self, timer: Timer, out: &mut Out) {
+        match timer {
+            Timer::Overdue(ticket) => self.overdue(ticket, out),
+            Timer::Lead => {
+                out.send(Actor::Database, Message::Lead { asked: out.now });
+                out.after(ASK_TO_LEAD, Timer::Lead);
+            }
+            Timer::Reap => {
+                let patient = out.now.saturating_sub(self.heard_since) >= LEASE;
+                if self.is_leader(out.now) && patient {
+                    self.transact(Work::Expired, Then::Reap, out);
+                }
+                out.after(REAP, Timer::Reap);
+            }
+            Timer::ReapFound => {
+                let jobs = std::mem::take(&mut self.expired);
+                self.transact(Work::Reap(jobs), Then::Nothing, out);
+            }
+            Timer::Ring => {
+                if self.is_leader(out.now) {
+                    self.transact(Work::Ring, Then::Nothing, out);
+                }
+                out.after(RING, Timer::Ring);
+            }
+            Timer::Outbox => {
+                self.transact(Work::TakeTasks, Then::Tasks, out);
+                out.after(OUTBOX, Timer::Outbox);
+            }
+            Timer::GiveUp => {
+                if self.is_leader(out.now) {
+                    self.transact(Work::GiveUp, Then::Nothing, out);
+                }
+                out.after(GIVE_UP, Timer::GiveUp);
+            }
+            Timer::Look => {
+                if !self.rules.has(Bug::LostWakeUp) {
+                    self.wake(out);
+                }
+                out.after(LOOK, Timer::Look);
+            }
+            Timer::PollEnds(number) => self.end_poll(number, out),
+            _ => {}
+        }
+    }
+
+    /// A poll that asks at this moment waits for its answer: it may hold a job.
+    fn end_poll(&mut self, number: u64, out: &mut Out) {
+        let Some(poll) = self.polls.get_mut(&number) else { return };
+        poll.over = true;
+        if poll.asleep {
+            self.offered(number, None, out);
+        }
+    }
+
+    /// The database does not answer: what was asked may be done, or may not.
+    fn overdue(&mut self, ticket: u64, out: &mut Out) {
+        let Some(then) = self.tickets.remove(&ticket) else { return };
+        self.heard_since = out.now;
+        match then {
+            Then::Answer { to, request: id, .. } => {
+                out.send(to, Message::Response { id, answer: Answer::Unavailable });
+            }
+            Then::Polls(polls) => {
+                self.asking = false;
+                for number in polls {
+                    if let Some(poll) = self.polls.remove(&number) {
+                        let (to, id) = (poll.from, poll.request);
+                        out.send(to, Message::Response { id, answer: Answer::Unavailable });
+                    }
+                }
+                self.ask(out);
+            }
+            // What was taken comes again when the patience of the outbox is over.
+            Then::Tasks => self.tasks.clear(),
+            Then::Reap | Then::Nothing => {}
+        }
+    }
+
+    pub(super) fn is_leader(&self, now: u64) -> bool {
+        now < self.leads_until
+    }
+}
+
+fn answer(done: Done) -> Answer {
+    match done {
+        Done::Run(run) => Answer::Created(run),
+        Done::Attempt(attempt) => Answer::Attempt(attempt),
+        Done::Refused(reason) => Answer::Refused(reason),
+        Done::Held(held) => Answer::Held(held),
+        _ => Answer::Accepted,
+    }
+}
