@@ -125,9 +125,10 @@ async fn what_a_runner_did_is_counted_with_its_speed(store: Store) {
         site.finish(&job, runner.0, end).await;
     }
     assert_eq!(runner(&store, fast).await.completed, 0, "they are counted later");
-    assert!(write!(store, |tx| claims::fold(tx)).unwrap() >= 4);
+    assert!(write!(store, |tx| claims::fold(tx)).unwrap() >= 3);
     let (fast, slow) = (runner(&store, fast).await, runner(&store, slow).await);
-    assert_eq!((fast.completed, fast.failed), (3, 1));
+    // What was cancelled before it began may never have reached it, and is none of its jobs.
+    assert_eq!((fast.completed, fast.failed), (2, 1));
     assert_eq!((slow.completed, slow.failed), (1, 0));
     assert!(fast.speed > 1.0 && fast.speed < 1.3, "{}", fast.speed);
     assert!(slow.speed < 1.0 && slow.speed >= 0.9, "{}", slow.speed);
