@@ -61,12 +61,8 @@ impl Table {
         let at = join(key, " AND ", |at, (column, _)| format!("{column} = ${}", at + 1));
         let set_one =
             join(changing, ", ", |at, (column, _)| format!("{column} = ${}", first + at + 1));
-        let set_many = join(changing, ", ", |_, (column, _)| format!("{column} = u.{column}"));
-        // A row that also has an id has an index of its own for that. With both, either of the two
-        // finds exactly one row, whichever the plan takes.
-        let own = fixed.iter().filter(|(column, _)| *column == "id").copied();
-        let found_by: Vec<Column> = key.iter().copied().chain(own).collect();
-        let found = join(&found_by, " AND ", |_, (column, _)| format!("t.{column} = u.{column}"));
+        let set_many =
+            join(changing, ", ", |_, (column, _)| format!("{column} = excluded.{column}"));
         let values = join(&all, ", ", |at, _| format!("${}", at + 1));
         Self {
             columns: all.clone(),
@@ -96,9 +92,14 @@ impl Table {
             },
             update: Pair {
                 sqlite: format!("UPDATE {name} SET {set_one} WHERE {at}"),
+                // An insertion finds the row that is there by its key, whatever the table looked like
+                // when the plan was made; a join might read all of it.
                 postgres: format!(
-                    "UPDATE {name} AS t SET {set_many} FROM {} WHERE {found}",
-                    unnest(&all)
+                    "INSERT INTO {name} ({columns}) SELECT {} FROM {} ON CONFLICT ({}) \
+                     DO UPDATE SET {set_many}",
+                    join(&all, ", ", |_, (column, _)| format!("u.{column}")),
+                    unnest(&all),
+                    join(key, ", ", |_, (column, _)| column.to_owned()),
                 ),
             },
         }
@@ -158,9 +159,9 @@ mod tests {
         assert_eq!(table.update().sqlite, "UPDATE things SET hash = $3 WHERE run_id = $1");
         assert_eq!(
             table.update().postgres,
-            "UPDATE things AS t SET hash = u.hash \
+            "INSERT INTO things (run_id, name, hash) SELECT u.run_id, u.name, u.hash \
              FROM unnest($1::bigint[], $2::text[], $3::bytea[]) AS u (run_id, name, hash) \
-             WHERE t.run_id = u.run_id"
+             ON CONFLICT (run_id) DO UPDATE SET hash = excluded.hash"
         );
         assert_eq!(
             table.insert().postgres,

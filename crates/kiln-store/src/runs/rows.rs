@@ -13,7 +13,7 @@ use kiln_core::value::Object;
 use super::facts::Plan;
 use super::open::PastJob;
 use crate::directory::documents::Hash;
-use crate::sql::{Row, Sql, Value};
+use crate::sql::{Row, Value};
 use crate::table::Kind::{Bytes, Int, Text};
 use crate::table::{Column, Table};
 use crate::tx::millis;
@@ -608,28 +608,13 @@ pub(super) fn has_only_moved(before: &PastJob, leg: &Leg, job: &Job) -> bool {
         && past.note == leg.note
 }
 
-/// What a job writes on its usual way from the queue to its end.
-pub(super) fn moving() -> Sql {
-    Sql::of(
-        "UPDATE jobs SET state = $2, conclusion = $3, runner_id = $4, claim = $5, claimed_at = $6,
-             started_at = $7, ended_at = $8
-         WHERE id = $1",
-        // By both of its keys, so that either index finds exactly the one row.
-        "UPDATE jobs AS t SET state = u.state, conclusion = u.conclusion, runner_id = u.runner_id,
-             claim = u.claim, claimed_at = u.claimed_at, started_at = u.started_at,
-             ended_at = u.ended_at
-         FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[],
-                 $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[])
-             AS u (id, state, conclusion, runner_id, claim, claimed_at, started_at, ended_at,
-                 run_id, attempt, number)
-         WHERE t.run_id = u.run_id AND t.attempt = u.attempt AND t.number = u.number AND t.id = u.id",
-    )
-}
+/// What a job writes on its usual way from the queue to its end, on SQLite.
+pub(super) const MOVE: &str = "UPDATE jobs SET state = $2, conclusion = $3, runner_id = $4,
+    claim = $5, claimed_at = $6, started_at = $7, ended_at = $8 WHERE id = $1";
 
-/// SQLite needs no more than the id.
-pub(super) fn moved_row(is_postgres: bool, run: &Run, leg: &Leg, job: &Job) -> Vec<Value> {
+pub(super) fn moved_row(leg: &Leg, job: &Job) -> Vec<Value> {
     let (state, conclusion, ..) = leg_state(&leg.state);
-    let mut row = vec![
+    vec![
         job.id.0.into(),
         state.into(),
         conclusion.into(),
@@ -638,11 +623,7 @@ pub(super) fn moved_row(is_postgres: bool, run: &Run, leg: &Leg, job: &Job) -> V
         time(leg.timings.claimed),
         time(leg.timings.started),
         time(leg.timings.ended),
-    ];
-    if is_postgres {
-        row.extend(numbered(run, leg.number));
-    }
-    row
+    ]
 }
 
 fn job_changing(leg: &Leg, job: &Job) -> [Value; 19] {

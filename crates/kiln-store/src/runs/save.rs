@@ -153,8 +153,10 @@ fn write_rows(tx: &mut Tx<'_>, batch: &mut Batch) -> Result<(), StoreError> {
                 continue;
             }
             written.legs.push(leg.number);
-            if before.is_some_and(|before| rows::has_only_moved(before, leg, job)) {
-                moved.push(rows::moved_row(tx.is_postgres(), run, leg, job));
+            if !tx.is_postgres()
+                && before.is_some_and(|before| rows::has_only_moved(before, leg, job))
+            {
+                moved.push(rows::moved_row(leg, job));
             } else {
                 jobs.add(before, |_| false, || rows::job_row(run, leg, job));
             }
@@ -165,7 +167,7 @@ fn write_rows(tx: &mut Tx<'_>, batch: &mut Batch) -> Result<(), StoreError> {
     write_runs(tx, runs)?;
     scopes.write(tx, &SCOPES)?;
     nodes.write(tx, &NODES)?;
-    tx.write_remembered(rows::moving(), moved)?;
+    tx.write_remembered(rows::MOVE.into(), moved)?;
     jobs.write(tx, &JOBS)
 }
 

@@ -26,8 +26,12 @@ pub async fn note_use(
     let text = serde_json::to_string(used).expect("numbers can be written");
     let sql = "UPDATE jobs SET used = $5
                WHERE run_id = $1 AND id = $2 AND claim = $3 AND runner_id = $4";
-    let row = [job.run().into(), job.into(), claim.into(), runner.into(), text.into()];
-    tx.execute(sql, &row).await.map(drop)
+    let row = vec![job.run().into(), job.into(), claim.into(), runner.into(), text.into()];
+    if tx.is_postgres() {
+        return tx.execute(sql, &row).await.map(drop);
+    }
+    // What is remembered of a run does not include it, and so need not be forgotten.
+    tx.write_remembered(sql.into(), vec![row])
 }
 
 /// The use of the jobs of an attempt, as far as it is known.

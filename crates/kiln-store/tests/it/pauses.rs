@@ -22,10 +22,13 @@ async fn ear(store: &Store) -> Subscription {
     ear
 }
 
+/// A listener that was connected to PostgreSQL anew is told to look at everything, since it may have missed
+/// something: that will do, too. It is not what one hears when patience is at its end: that is longer here
+/// than a test may take.
 async fn heard(ear: &mut Subscription, wanted: Signal) {
     loop {
-        let signals = ear.next(Duration::from_mins(1)).await;
-        if signals.contains(&wanted) {
+        let signals = ear.next(Duration::from_mins(10)).await;
+        if signals.contains(&wanted) || signals.contains(&Signal::Everything) {
             return;
         }
     }
