@@ -65,21 +65,23 @@ impl<'e> JobEnv<'e> {
             _ => None,
         };
         let leg = job.and_then(|job| job.leg.map(|leg| (job, leg)));
-        let some = |object: Object| Value::object(object);
         Some(match name {
-            "github" => ("github", some(expressions.github.clone())),
-            "vars" => ("vars", some(expressions.vars.clone())),
-            "inputs" => ("inputs", some(self.inputs().clone())),
-            "needs" => ("needs", job.map(|job| some(jobs(&job.needs))).unwrap_or_default()),
-            "matrix" => {
-                ("matrix", leg.map(|(_, leg)| some(leg.matrix.clone())).unwrap_or_default())
+            "github" => ("github", Value::object(expressions.github.clone())),
+            "vars" => ("vars", Value::object(expressions.vars.clone())),
+            "inputs" => ("inputs", Value::object(self.inputs().clone())),
+            "needs" => {
+                ("needs", job.map(|job| Value::object(jobs(&job.needs))).unwrap_or_default())
             }
+            "matrix" => (
+                "matrix",
+                leg.map(|(_, leg)| Value::object(leg.matrix.clone())).unwrap_or_default(),
+            ),
             "strategy" => (
                 "strategy",
-                leg.map(|(job, leg)| some(strategy(job, leg.index))).unwrap_or_default(),
+                leg.map(|(job, leg)| Value::object(strategy(job, leg.index))).unwrap_or_default(),
             ),
             "jobs" => match place {
-                Place::Callee { jobs: ended, .. } => ("jobs", some(jobs(ended))),
+                Place::Callee { jobs: ended, .. } => ("jobs", Value::object(jobs(ended))),
                 _ => ("jobs", Value::Null),
             },
             "secrets" => ("secrets", self.secrets.clone()?),
