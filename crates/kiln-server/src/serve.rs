@@ -14,7 +14,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -23,6 +23,7 @@ use tower::ServiceExt as _;
 use crate::app::Shared;
 use crate::http;
 use crate::peer;
+use crate::places::Places;
 use crate::rate::Rates;
 
 /// A client that does not say what it wants for so long is gone.
@@ -53,34 +54,32 @@ impl Connections {
     }
 }
 
-/// What each connection needs.
-#[derive(Clone)]
+/// What all connections need.
 struct Door {
     app: Shared,
     router: Router,
-    rates: Arc<Rates>,
+    rates: Rates,
     cut: CancellationToken,
 }
 
 /// Lets clients in until the server is to stop.
 pub(crate) async fn accept(app: &Shared, listener: TcpListener) -> Connections {
     let (tracker, cut) = (TaskTracker::new(), CancellationToken::new());
-    let rates = Arc::new(Rates::new(&app.config.limits));
-    let door = Door {
+    let door = Arc::new(Door {
         app: Arc::clone(app),
         router: http::router(Arc::clone(app)),
-        rates,
+        rates: Rates::new(&app.config.limits),
         cut: cut.clone(),
-    };
-    let room = Arc::new(Semaphore::new(app.config.limits.connections));
+    });
+    let places = Places::new(app.config.limits.connections);
     loop {
         let next = tokio::select! {
             biased;
             () = app.stopping.cancelled() => break,
-            next = next(&listener, &room) => next,
+            next = next(&listener, &places) => next,
         };
         if let Some((stream, address, place)) = next {
-            let door = door.clone();
+            let door = Arc::clone(&door);
             tracker.spawn(async move {
                 door.serve(stream, address).await;
                 drop(place);
@@ -93,9 +92,9 @@ pub(crate) async fn accept(app: &Shared, listener: TcpListener) -> Connections {
 /// The next client, when there is room for it.
 async fn next(
     listener: &TcpListener,
-    room: &Arc<Semaphore>,
+    places: &Places,
 ) -> Option<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
-    let place = Arc::clone(room).acquire_owned().await.ok()?;
+    let place = places.next().await?;
     match listener.accept().await {
         Ok((stream, address)) => Some((stream, address, place)),
         Err(error) => {
@@ -108,12 +107,12 @@ async fn next(
 }
 
 impl Door {
-    async fn serve(self, stream: TcpStream, address: SocketAddr) {
+    async fn serve(self: Arc<Self>, stream: TcpStream, address: SocketAddr) {
         // Answers are small, and somebody waits for each.
         let _ = stream.set_nodelay(true);
-        let door = self.clone();
+        let door = Arc::clone(&self);
         let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
-            let door = door.clone();
+            let door = Arc::clone(&door);
             async move { Ok::<_, Infallible>(door.answer(request, address).await) }
         });
         let connection = http1::Builder::new()

@@ -128,7 +128,7 @@ pub const KEYS: &[Key] = &[
         "30m",
         "After how long jobs fail that no runner could ever take.",
     ),
-    key("limits.connections", "number", "4096", "Connections of clients and runners, at most."),
+    key("limits.connections", "number", "16384", "Connections of clients and runners, at most."),
     key("limits.requests", "number", "0", "Requests of one address in a minute; 0 is any number."),
     key("limits.polls", "number", "1200", "Polls and heartbeats of one runner in a minute."),
     key(
