@@ -97,10 +97,10 @@ def ended(process, hard=False):
 class Plane:
     """A server with its data in a folder of its own, and whatever runners are asked for."""
 
-    def __init__(self, kiln, command, data, *more):
+    def __init__(self, kiln, command, data, *more, listen="127.0.0.1:0"):
         self.kiln, self.data = kiln, data
         self.log = open(data.parent / f"{data.name}.log", "w")
-        arguments = [kiln, command, "--json", "--listen", "127.0.0.1:0", "--data", data, *more]
+        arguments = [kiln, command, "--json", "--listen", listen, "--data", data, *more]
         self.began = time.perf_counter()
         self.process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=self.log, text=True)
         self.runners = []
@@ -396,8 +396,8 @@ def idle(arguments, scratch):
     """Thousands of runners that wait for work, and come back after a restart of their server."""
     count = 5_000
     resource.setrlimit(resource.RLIMIT_NOFILE, (16_384, 16_384))
-    port = str(free_port())
-    plane = Plane(arguments.kiln, "server", scratch / "idle", "--listen", f"127.0.0.1:{port}").ready()
+    listen = f"127.0.0.1:{free_port()}"
+    plane = Plane(arguments.kiln, "server", scratch / "idle", listen=listen).ready()
     before = resident(plane.process.pid)
     crowd = subprocess.Popen(
         [arguments.simulated, "idle", plane.address, plane.token(), "bench", str(count)],
@@ -414,7 +414,7 @@ def idle(arguments, scratch):
         goal("idle_processor", 100 * spent / 20, 5, "% of a core")
         row("idle_database_written", "no" if written(plane.data) == files else "YES", "")
         ended(plane.process, hard=True)
-        plane = Plane(arguments.kiln, "server", scratch / "idle", "--listen", f"127.0.0.1:{port}")
+        plane = Plane(arguments.kiln, "server", scratch / "idle", listen=listen)
         back = float(crowd.stdout.readline().split()[1])
         goal("idle_all_back", back, 5, "s")
     finally:

@@ -8,6 +8,7 @@
 mod cycles;
 mod idle;
 mod talk;
+mod wire;
 
 use std::time::Duration;
 

@@ -3,11 +3,11 @@
 use kiln_proto::job::Job;
 use kiln_proto::report::{Complete, Event, Events, What};
 use kiln_proto::runner::{Capabilities, Claim, Register, Registered};
-use reqwest::{Client, RequestBuilder, Response, StatusCode};
+use reqwest::{Client, RequestBuilder, Response};
+use serde::Serialize;
 use serde_json::{Value, json};
 
-/// The header by which an access token is renewed.
-const FRESH: &str = "kiln-access-token";
+use crate::wire::{Answered, Wire};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Server {
@@ -19,7 +19,7 @@ pub(crate) struct Server {
 /// One that is registered. It has one question open at a time.
 #[derive(Debug)]
 pub(crate) struct Runner {
-    server: Server,
+    wire: Wire,
     id: i64,
     access: String,
     asked: u64,
@@ -68,7 +68,8 @@ impl Server {
         };
         let call = self.http.post(format!("{}/api/runners/register", self.url)).json(&register);
         let made: Registered = good(call).await?.json().await.map_err(|error| error.to_string())?;
-        Ok(Runner { server: self.clone(), id: made.id, access: made.access_token, asked: 0 })
+        let wire = Wire::new(&self.url);
+        Ok(Runner { wire, id: made.id, access: made.access_token, asked: 0 })
     }
 }
 
@@ -78,27 +79,41 @@ impl Runner {
         self.asked += 1;
         let claim = Claim { nonce: self.asked.to_string(), wait, ..Claim::default() };
         let path = format!("/actions/runners/{}/jobs/claim", self.id);
-        let answer = good(self.server.post(&path, &self.access).json(&claim)).await?;
-        if let Some(fresh) = answer.headers().get(FRESH).and_then(|value| value.to_str().ok()) {
-            fresh.clone_into(&mut self.access);
+        let answer = said(&mut self.wire, &path, &self.access, &claim).await?;
+        if let Some(fresh) = answer.fresh {
+            self.access = fresh;
         }
-        if answer.status() == StatusCode::NO_CONTENT {
+        if answer.body.is_empty() {
             return Ok(None);
         }
-        answer.json().await.map(Some).map_err(|error| error.to_string())
+        serde_json::from_slice(&answer.body).map(Some).map_err(|error| error.to_string())
     }
 
     /// Says that the job began, then that it ended well.
-    pub(crate) async fn run(&self, job: &Job) -> Result<(), String> {
+    pub(crate) async fn run(&mut self, job: &Job) -> Result<(), String> {
         let place = format!("/actions/jobs/{}/attempts/{}", job.job_id, job.attempt);
         let started = Event { sequence: 1, at: 1, what: What::Started };
-        let events = self.server.post(&format!("{place}/events"), &job.token);
-        good(events.json(&Events { events: vec![started] })).await?;
+        let events = Events { events: vec![started] };
+        said(&mut self.wire, &format!("{place}/events"), &job.token, &events).await?;
         let conclusion = "success".to_owned();
         let complete = Complete { conclusion, sequence: 1, ..Complete::default() };
-        let call = self.server.post(&format!("{place}/complete"), &job.token);
-        good(call.json(&complete)).await.map(drop)
+        said(&mut self.wire, &format!("{place}/complete"), &job.token, &complete).await.map(drop)
     }
+}
+
+/// Says something over a runner's own connection.
+async fn said(
+    wire: &mut Wire,
+    path: &str,
+    token: &str,
+    what: &impl Serialize,
+) -> Result<Answered, String> {
+    let body = serde_json::to_vec(what).map_err(|error| error.to_string())?;
+    let answer = wire.post(path, token, &body).await?;
+    if (200..300).contains(&answer.status) {
+        return Ok(answer);
+    }
+    Err(format!("{path}: {}: {}", answer.status, String::from_utf8_lossy(&answer.body)))
 }
 
 async fn good(call: RequestBuilder) -> Result<Response, String> {

@@ -1,0 +1,98 @@
+//! One connection of HTTP/1.1, as small as it can be: what is measured is the server, and a client of the
+//! usual size would take as much of the processors as it does.
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+/// The header by which an access token is renewed.
+const FRESH: &str = "kiln-access-token:";
+const LENGTH: &str = "content-length:";
+/// Answers are small; what is longer is no answer.
+const LONGEST: usize = 4 << 20;
+
+#[derive(Debug)]
+pub(crate) struct Wire {
+    /// Host and port.
+    address: String,
+    /// None before the first question, and after one that got no answer.
+    stream: Option<TcpStream>,
+    buffer: Vec<u8>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Answered {
+    pub(crate) status: u16,
+    pub(crate) fresh: Option<String>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Wire {
+    pub(crate) fn new(url: &str) -> Self {
+        let address = url.trim_start_matches("http://").trim_end_matches('/').to_owned();
+        Self { address, stream: None, buffer: Vec::new() }
+    }
+
+    pub(crate) async fn post(
+        &mut self,
+        path: &str,
+        token: &str,
+        body: &[u8],
+    ) -> Result<Answered, String> {
+        let answered = self.ask(path, token, body).await;
+        if answered.is_err() {
+            self.stream = None;
+        }
+        answered.map_err(|error| format!("POST {path}: {error}"))
+    }
+
+    async fn ask(&mut self, path: &str, token: &str, body: &[u8]) -> std::io::Result<Answered> {
+        if self.stream.is_none() {
+            let stream = TcpStream::connect(&self.address).await?;
+            stream.set_nodelay(true)?;
+            self.stream = Some(stream);
+        }
+        let stream = self.stream.as_mut().expect("it was connected just now");
+        let address = &self.address;
+        let mut request = format!(
+            "POST {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        )
+        .into_bytes();
+        request.extend_from_slice(body);
+        stream.write_all(&request).await?;
+        read(stream, &mut self.buffer).await
+    }
+}
+
+async fn read(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> std::io::Result<Answered> {
+    buffer.clear();
+    let end = loop {
+        if let Some(end) = buffer.windows(4).position(|four| four == b"\r\n\r\n") {
+            break end + 4;
+        }
+        more(stream, buffer).await?;
+    };
+    let head = String::from_utf8_lossy(&buffer[..end]).into_owned();
+    let header = |name: &str| {
+        head.lines().find_map(|line| {
+            let (found, value) = line.split_at_checked(name.len())?;
+            found.eq_ignore_ascii_case(name).then(|| value.trim().to_owned())
+        })
+    };
+    let status = head.get(9..12).and_then(|text| text.parse().ok());
+    let length = header(LENGTH).and_then(|text| text.parse::<usize>().ok()).unwrap_or(0);
+    while buffer.len() < end + length {
+        more(stream, buffer).await?;
+    }
+    let status = status.ok_or_else(|| std::io::Error::other(format!("no answer: {head}")))?;
+    Ok(Answered { status, fresh: header(FRESH), body: buffer[end..end + length].to_vec() })
+}
+
+async fn more(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> std::io::Result<()> {
+    let got = stream.read_buf(buffer).await?;
+    if got == 0 || buffer.len() > LONGEST {
+        return Err(std::io::Error::other("the server hung up, or says too much"));
+    }
+    Ok(())
+}
