@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use kiln_core::id::JobId;
 use kiln_core::queue::Policy;
 use kiln_core::time::Timestamp;
 
-use crate::claims::{self, Asking, Beat, Claimed, Pulse};
-use crate::runs::{self, Answer, Happened, Report, ReportAnswer, Runs};
+use crate::claims::{self, Asking, Beat, Claimed, Lease, Pulse};
+use crate::runs::{self, Answer, Assignment, Happened, Report, ReportAnswer, Runs};
 use crate::{Gather, Store, StoreError, Tx};
 
 /// How many words share a transaction at most, so that nobody's answer waits for long.
@@ -15,6 +16,9 @@ const MOST: usize = 256;
 /// each other in the database. Claims go one after the other: two at a time would only pass over each
 /// other's jobs. The one writer of SQLite gets more done with fewer and larger batches.
 const WAYS: usize = 2;
+
+/// How many batches of questions that change nothing are under way at once.
+const READS: usize = 2;
 
 /// How often those who got nothing look again for jobs that another server had in its hands, and after
 /// how long.
@@ -28,6 +32,8 @@ pub struct Traffic {
     claims: Gather<Asking, Offered>,
     beats: Gather<Beat, Pulse>,
     reports: Gather<Report, ReportAnswer>,
+    leases: Gather<(JobId, u32), Option<Lease>>,
+    assignments: Gather<Claimed, Option<Assignment>>,
     policy: Policy,
 }
 
@@ -64,12 +70,23 @@ impl Traffic {
             let work = async move |tx: &mut Tx<'_>| runs::report(tx, &reports).await;
             Box::pin(async move { store.write(work).await })
         });
+        let of_leases = store.clone();
+        let leases = Gather::new(MOST, READS, move |asked: Vec<(JobId, u32)>| {
+            let store = of_leases.clone();
+            let look = async move |tx: &mut Tx<'_>| claims::leases(tx, &asked).await;
+            Box::pin(async move { store.read(look).await })
+        });
+        let of_assignments = runs.clone();
+        let assignments = Gather::new(MOST, READS, move |claimed: Vec<Claimed>| {
+            let runs = of_assignments.clone();
+            Box::pin(async move { runs.assignments(&claimed).await })
+        });
         let beats = Gather::new(MOST, 1, move |beats: Vec<Beat>| {
             let store = store.clone();
             let work = async move |tx: &mut Tx<'_>| claims::heartbeat(tx, &beats).await;
             Box::pin(async move { store.write(work).await })
         });
-        Self { news, claims, beats, reports, policy }
+        Self { news, claims, beats, reports, leases, assignments, policy }
     }
 
     /// How it chooses.
@@ -91,6 +108,16 @@ impl Traffic {
     /// A runner is alive and has these jobs.
     pub async fn beat(&self, beat: Beat) -> Result<Pulse, StoreError> {
         self.beats.ask(beat).await
+    }
+
+    /// The lease of a job under this claim, if there still is one.
+    pub async fn lease(&self, job: JobId, claim: u32) -> Result<Option<Lease>, StoreError> {
+        self.leases.ask((job, claim)).await
+    }
+
+    /// All that is to be known of a claimed job, unless the claim is over.
+    pub async fn assignment(&self, claimed: Claimed) -> Result<Option<Assignment>, StoreError> {
+        self.assignments.ask(claimed).await
     }
 
     /// A runner tells how a job goes.

@@ -180,6 +180,7 @@ impl Site {
             claim: Some(claimed.claim),
             runner: Some(RunnerId(runner)),
             word,
+            heard: None,
         };
         let mut answers = self.runs.happened(vec![Happened::Job(news)]).await.expect("it is heard");
         answers.remove(0)

@@ -25,13 +25,14 @@ const MOST_WARM: usize = 20;
 pub async fn claim(app: &App, member: Arc<Member>, asked: Claim) -> Answer<Option<Job>> {
     check(&asked)?;
     let warm: Arc<[String]> = asked.warm.into_iter().take(MOST_WARM).collect();
-    let at_hand = app.fleet.repositories(&member, &warm).await?;
+    let at_hand = Box::pin(app.fleet.repositories(&member, &warm)).await?;
     let question = Question { nonce: asked.nonce, only: None, at_hand };
     let until = Instant::now() + Duration::from_secs(asked.wait.min(LONGEST_POLL).into());
     let mut poll = Poll { app, member, question, warm, until };
     loop {
         let Some((claimed, seat)) = poll.next().await? else { return Ok(None) };
-        match job::prepare(app, &poll.member, &claimed).await {
+        // Boxed, as all that is large here: thousands wait in this place, and each would keep room for it.
+        match Box::pin(job::prepare(app, &poll.member, &claimed)).await {
             Ok(Some(job)) => {
                 seat.served();
                 if poll.member.runner.about.single_use {
@@ -44,7 +45,7 @@ pub async fn claim(app: &App, member: Arc<Member>, asked: Claim) -> Answer<Optio
             Ok(None) => {}
             Err(Unpreparable::Now(error)) => return Err(error.into()),
             Err(Unpreparable::Ever(reason)) => {
-                job::fail(app, poll.member.runner.id, &claimed, &reason).await?;
+                Box::pin(job::fail(app, poll.member.runner.id, &claimed, &reason)).await?;
             }
         }
     }
@@ -88,13 +89,13 @@ impl Poll<'_> {
         let mut seat: Option<Seat> = None;
         loop {
             nudges.mark_unchanged();
-            self.member = self.app.fleet.member(id).await?;
+            self.member = Box::pin(self.app.fleet.member(id)).await?;
             let taken = match seat.take() {
                 // What it may take can have changed while it slept.
                 Some(seat) if seat.is_for(&self.queues()) => seat,
                 _ => self.app.fleet.sit_down(&self.member, self.queues(), Arc::clone(&self.warm)),
             };
-            let Offered { jobs, again } = self.ask(id).await?;
+            let Offered { jobs, again } = Box::pin(self.ask(id)).await?;
             if let Some(claimed) = jobs.into_iter().next() {
                 return Ok(Some((claimed, taken)));
             }

@@ -3,7 +3,7 @@
 mod text;
 
 use bytes::Bytes;
-use kiln_core::id::{EnvironmentId, RunnerId};
+use kiln_core::id::{EnvironmentId, RepoId, RunnerId};
 use kiln_core::plan::{self, JobKind, Workflow};
 use kiln_core::run::Conclusion;
 use kiln_core::value::{Object, Value};
@@ -66,8 +66,7 @@ pub async fn prepare(
     member: &Member,
     claimed: &Claimed,
 ) -> Result<Option<Job>, Unpreparable> {
-    let found = app.runs.assignments(std::slice::from_ref(claimed)).await?;
-    let Some(assignment) = found.into_iter().next().flatten() else { return Ok(None) };
+    let Some(assignment) = app.traffic.assignment(claimed.clone()).await? else { return Ok(None) };
     let run = &assignment.run;
     let expressions = Context::read(&assignment.context)?.expressions(run.id, run.attempt);
     let environment = leg_environment(&expressions, &assignment.hood, assignment.leg)?;
@@ -104,32 +103,42 @@ async fn belongings(
     run: &RunFacts,
     environment: Option<&str>,
 ) -> Result<Belongings, Unpreparable> {
-    let (org, repo, named) = (run.org, run.repo, environment.map(ToOwned::to_owned));
-    let look = async move |tx: &mut Tx<'_>| {
-        let environment = match &named {
-            Some(name) => found(environments::by_name(tx, DUTY, repo, name).await)?.map(|it| it.id),
-            None => None,
-        };
-        let variables = match environment {
-            Some(_) => variables::for_job(tx, DUTY, repo, environment).await?,
-            None => Vec::new(),
-        };
-        let mut any_secret = false;
-        let own = environment.map(Holder::Environment);
-        for holder in [Some(Holder::Org(org)), Some(Holder::Repo(repo)), own].into_iter().flatten()
-        {
-            any_secret |= !secrets::list(tx, DUTY, holder, Page::first(1)).await?.is_empty();
-        }
-        Ok((environment, variables, any_secret))
+    let environment = match environment {
+        Some(name) => of_environment(app, run.repo, name).await?,
+        None => OfEnvironment::default(),
     };
-    let (environment, variables, any_secret) = app.store.read(look).await?;
-    let variables = variables.into_iter().map(|one| (one.name, one.value)).collect();
+    let any_secret = run.has_secrets || environment.has_secrets;
     let secrets = if any_secret && run.trust == TRUSTED {
-        open_secrets(app, runner, run, environment).await?
+        open_secrets(app, runner, run, environment.id).await?
     } else {
         Vec::new()
     };
-    Ok(Belongings { secrets, variables })
+    Ok(Belongings { secrets, variables: environment.variables })
+}
+
+/// What the environment of a job adds; one that nobody set up adds nothing.
+#[derive(Default)]
+struct OfEnvironment {
+    id: Option<EnvironmentId>,
+    has_secrets: bool,
+    variables: Vec<(String, String)>,
+}
+
+async fn of_environment(app: &App, repo: RepoId, name: &str) -> Result<OfEnvironment, StoreError> {
+    let name = name.to_owned();
+    let look = async move |tx: &mut Tx<'_>| {
+        let Some(it) = found(environments::by_name(tx, DUTY, repo, &name).await)? else {
+            return Ok(OfEnvironment::default());
+        };
+        let variables = variables::for_job(tx, DUTY, repo, Some(it.id)).await?;
+        let holder = Holder::Environment(it.id);
+        Ok(OfEnvironment {
+            id: Some(it.id),
+            has_secrets: !secrets::list(tx, DUTY, holder, Page::first(1)).await?.is_empty(),
+            variables: variables.into_iter().map(|one| (one.name, one.value)).collect(),
+        })
+    };
+    app.store.read(look).await
 }
 
 /// Reads the secrets of a job, which leaves a row in the audit.
@@ -345,7 +354,7 @@ pub async fn fail(
     let said = Reported { sequence: 1, at: clock::now(), what: Said::Annotation(annotation) };
     app.traffic.report(Report { job, claim, runner, events: vec![said] }).await?;
     let word = Word::Finished { conclusion: Conclusion::Failure, outputs: Vec::new() };
-    let news = JobNews { job, claim: Some(claim), runner: Some(runner), word };
+    let news = JobNews { job, claim: Some(claim), runner: Some(runner), word, heard: None };
     app.traffic.happened(Happened::Job(news)).await?;
     Ok(())
 }

@@ -237,7 +237,7 @@ async fn give_back(
     reason: &str,
 ) -> Answer<bool> {
     for word in [Word::Returned, Word::Lost { reason: reason.to_owned() }] {
-        let news = JobNews { job, claim: Some(claim), runner: Some(runner), word };
+        let news = JobNews { job, claim: Some(claim), runner: Some(runner), word, heard: None };
         if app.traffic.happened(Happened::Job(news)).await? == Became::Accepted {
             return Ok(true);
         }

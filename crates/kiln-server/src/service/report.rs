@@ -11,7 +11,7 @@ use kiln_proto::report::{
     Annotation, Complete, Completed, Event, Events, Heard, MOST_EVENTS, Stored, Used, What,
 };
 use kiln_store::Tx;
-use kiln_store::claims::{self, Lease};
+use kiln_store::claims::Lease;
 use kiln_store::events::{self, Level};
 use kiln_store::runs::{
     self, Answer as Became, Happened, JobNews, JobUse, Refused, Report, ReportAnswer, Reported,
@@ -29,9 +29,8 @@ const OUTPUTS: usize = 1 << 20;
 
 /// The lease under which something is said, if there still is one.
 pub async fn lease(app: &App, access: JobAccess) -> Answer<Option<Lease>> {
-    let (job, claim) = (access.job, access.claim);
-    let read = async move |tx: &mut Tx<'_>| claims::lease(tx, job, claim).await;
-    Ok(app.store.read(read).await?.filter(|lease| lease.runner == access.runner))
+    let lease = app.traffic.lease(access.job, access.claim).await?;
+    Ok(lease.filter(|lease| lease.runner == access.runner))
 }
 
 fn lost() -> Failure {
@@ -88,10 +87,17 @@ pub async fn events(app: &App, access: JobAccess, said: Events) -> Answer<Heard>
         must_follow(&lease, &events)?;
         // What was heard before is said again because its answer got lost; it happened once.
         let new = words.into_iter().filter(|(sequence, _)| *sequence > lease.heard);
-        for (_, word) in new {
-            if let Became::Refused(refused) = happened(app, access, word).await? {
+        let mut heard = lease.heard;
+        for (sequence, word) in new {
+            let follows = sequence == heard + 1;
+            let number = follows.then_some(sequence);
+            if let Became::Refused(refused) = happened(app, access, word, number).await? {
                 return Err(refusal(&refused));
             }
+            heard = number.unwrap_or(heard);
+        }
+        if heard > lease.heard && events.last().is_some_and(|last| last.sequence == heard) {
+            return Ok(Heard { sequence: heard });
         }
     }
     let JobAccess { job, claim, runner, .. } = access;
@@ -193,7 +199,7 @@ pub async fn complete(app: &App, access: JobAccess, said: Complete) -> Answer<Co
     };
     // At once, so that both can share a commit.
     let (became, kept) =
-        tokio::join!(happened(app, access, word), keep_use(app, access, said.used));
+        tokio::join!(happened(app, access, word, None), keep_use(app, access, said.used));
     if let Became::Refused(refused) = became? {
         return Err(refusal(&refused));
     }
@@ -226,7 +232,9 @@ async fn check_complete(
         let wanted = lease.heard + 1;
         return Err(Failure::gap(wanted, format!("events from {wanted} on have not arrived")));
     }
-    app.logs.append(log_of(access), said.log_bytes, Bytes::new()).await.map_err(unkept)?;
+    if said.log_bytes > 0 {
+        app.logs.append(log_of(access), said.log_bytes, Bytes::new()).await.map_err(unkept)?;
+    }
     Ok(())
 }
 
@@ -243,15 +251,16 @@ async fn leave_if_spent(app: &App, runner: RunnerId) {
 /// The runner gives the job back before it began.
 pub async fn give_back(app: &App, access: JobAccess, reason: &str) -> Answer<()> {
     tracing::info!(job = %access.job, runner = %access.runner, reason, "a job is given back");
-    match happened(app, access, Word::Returned).await? {
+    match happened(app, access, Word::Returned, None).await? {
         Became::Accepted => Ok(()),
         Became::Refused(refused) => Err(refusal(&refused)),
     }
 }
 
-async fn happened(app: &App, access: JobAccess, word: Word) -> Answer<Became> {
+/// Says a word of a runner, and the number under which it was said if all before it was heard.
+async fn happened(app: &App, access: JobAccess, word: Word, heard: Option<u64>) -> Answer<Became> {
     let JobAccess { job, claim, runner, .. } = access;
-    let news = JobNews { job, claim: Some(claim), runner: Some(runner), word };
+    let news = JobNews { job, claim: Some(claim), runner: Some(runner), word, heard };
     Ok(app.traffic.happened(Happened::Job(news)).await?)
 }
 

@@ -41,6 +41,36 @@ fn step_started(step: u32) -> What {
 }
 
 on_both!(
+    /// S6: its number is kept with the word itself, in one commit.
+    a_start_is_heard_with_its_number
+);
+
+async fn a_start_is_heard_with_its_number(server: Server) {
+    let (_, key, run) = site(&server).await;
+    let runner = Runner::new(&server, &key, "one", LINUX).await;
+    let job = runner.claim("a", 0).await.unwrap();
+    let reporter = Reporter::new(&server, &job);
+    for _ in 0..2 {
+        let heard: Heard =
+            good(reporter.telling(1, vec![What::Started]).send().await.unwrap()).await;
+        assert_eq!(heard.sequence, 1);
+        let (id, claim) = (JobId(job.job_id), job.attempt);
+        let lease = server.app.traffic.lease(id, claim).await.unwrap().unwrap();
+        assert_eq!(lease.heard, 1);
+        assert!(matches!(view(&server, run).await.jobs[0].state, LegState::Running { .. }));
+    }
+    let early = reporter.telling(3, vec![What::Uploading]).send().await.unwrap();
+    assert_eq!(early.status(), 409);
+    let heard: Heard =
+        good(reporter.telling(2, vec![step_started(0), What::Uploading]).send().await.unwrap())
+            .await;
+    assert_eq!(heard.sequence, 3);
+    let said = Complete { sequence: 3, ..completion("success") };
+    let completed: Completed = good(reporter.completing(&said).send().await.unwrap()).await;
+    assert_eq!(completed.conclusion, "success");
+}
+
+on_both!(
     /// S6
     a_job_is_told_from_its_start_to_its_end
 );
@@ -288,7 +318,7 @@ async fn a_runner_that_lost_its_lease_is_refused(server: Server) {
     good::<Stored>(late.logging(0, "of the first\n").send().await.unwrap()).await;
     // What the reaper does when the lease has run out.
     let word = Word::Lost { reason: "the runner was not heard of".to_owned() };
-    let news = JobNews { job: JobId(lost.job_id), claim: Some(1), runner: None, word };
+    let news = JobNews { job: JobId(lost.job_id), claim: Some(1), runner: None, word, heard: None };
     server.app.traffic.happened(Happened::Job(news)).await.unwrap();
     let next = Runner::new(&server, &key, "two", LINUX).await;
     let job = next.claim("a", 2).await.unwrap();

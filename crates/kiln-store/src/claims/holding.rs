@@ -1,5 +1,7 @@
 //! Who has which job, and how much waits: questions around claims.
 
+use std::collections::HashMap;
+
 use kiln_core::id::{JobId, OrgId, QueueId, RepoId, RunId, RunnerId};
 use kiln_core::time::Timestamp;
 
@@ -47,6 +49,26 @@ macro_rules! select {
 pub async fn lease(tx: &mut Tx<'_>, job: JobId, claim: u32) -> Result<Option<Lease>, StoreError> {
     let sql = select!("job_id = $1 AND claim = $2");
     tx.row(sql, &[job.into(), claim.into()]).await?.as_ref().map(lease_of).transpose()
+}
+
+/// The leases of many claims, in their order.
+pub async fn leases(
+    tx: &mut Tx<'_>,
+    claims: &[(JobId, u32)],
+) -> Result<Vec<Option<Lease>>, StoreError> {
+    let sql = Sql::of(
+        select!("job_id = $1 AND claim = $2"),
+        select!(
+            "(job_id, claim) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[])) AND job_id = ANY($1)"
+        ),
+    );
+    let keys: Vec<Vec<Value>> =
+        claims.iter().map(|(job, claim)| vec![(*job).into(), (*claim).into()]).collect();
+    let found = tx.rows_all(sql, &keys).await?;
+    let found =
+        found.iter().map(|row| lease_of(row).map(|lease| ((lease.job, lease.claim), lease)));
+    let found: HashMap<(JobId, u32), Lease> = found.collect::<Result<_, _>>()?;
+    Ok(claims.iter().map(|claim| found.get(claim).cloned()).collect())
 }
 
 /// All that a runner has, the oldest first.

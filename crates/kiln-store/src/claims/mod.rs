@@ -24,7 +24,7 @@ pub use kiln_core::queue::{Serving, serving};
 use kiln_core::time::Timestamp;
 
 pub(crate) use holding::in_queues;
-pub use holding::{COUNTED, Lease, lease, leases_of, waiting_count, waiting_repositories};
+pub use holding::{COUNTED, Lease, lease, leases, leases_of, waiting_count, waiting_repositories};
 pub(crate) use lanes::remove;
 pub use lease::{Beat, Command, Held, Pulse};
 pub(crate) use machines::{Machine, machines};

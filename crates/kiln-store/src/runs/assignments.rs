@@ -69,6 +69,8 @@ pub struct RunFacts {
     pub workflow: WorkflowId,
     pub workflow_path: String,
     pub workflow_name: String,
+    /// Its repository or organization keeps secrets. Those of an environment are not looked for.
+    pub has_secrets: bool,
 }
 
 impl Runs {
@@ -197,23 +199,37 @@ async fn bring_nodes(
     load::bring(tx, batch, &wanted).await
 }
 
+macro_rules! facts {
+    ($rest:literal) => {
+        concat!(
+            "SELECT r.id, r.run_number, a.attempt, r.root_run_id, r.event, r.actor, a.actor, a.trust, r.ref,
+                 r.head_sha, r.head_branch, r.title, r.created_at, o.id, o.name, p.id, p.name,
+                 p.default_branch, p.clone_url, w.id, w.path, w.name,
+                 CASE WHEN EXISTS (
+                     SELECT 1 FROM secrets AS s WHERE s.scope_kind = 'org' AND s.scope_id = o.id
+                 ) OR EXISTS (
+                     SELECT 1 FROM secrets AS s WHERE s.scope_kind = 'repo' AND s.scope_id = p.id
+                 ) THEN 1 ELSE 0 END ",
+            $rest
+        )
+    };
+}
+
 const FACTS: Sql = Sql::of(
-    "SELECT r.id, r.run_number, a.attempt, r.root_run_id, r.event, r.actor, a.actor, a.trust, r.ref,
-         r.head_sha, r.head_branch, r.title, r.created_at, o.id, o.name, p.id, p.name,
-         p.default_branch, p.clone_url, w.id, w.path, w.name
-     FROM runs AS r JOIN run_attempts AS a ON a.run_id = r.id AND a.attempt = $2
-     JOIN organizations AS o ON o.id = r.org_id JOIN repositories AS p ON p.id = r.repo_id
-     JOIN workflows AS w ON w.id = r.workflow_id WHERE r.id = $1",
-    "SELECT r.id, r.run_number, a.attempt, r.root_run_id, r.event, r.actor, a.actor, a.trust, r.ref,
-         r.head_sha, r.head_branch, r.title, r.created_at, o.id, o.name, p.id, p.name,
-         p.default_branch, p.clone_url, w.id, w.path, w.name
-     FROM unnest($1::bigint[], $2::bigint[]) AS u (run_id, attempt)
-     CROSS JOIN LATERAL (SELECT * FROM runs AS r WHERE r.id = u.run_id OFFSET 0) AS r
-     CROSS JOIN LATERAL (
-         SELECT * FROM run_attempts AS a WHERE a.run_id = u.run_id AND a.attempt = u.attempt OFFSET 0
-     ) AS a
-     JOIN organizations AS o ON o.id = r.org_id JOIN repositories AS p ON p.id = r.repo_id
-     JOIN workflows AS w ON w.id = r.workflow_id",
+    facts!(
+        "FROM runs AS r JOIN run_attempts AS a ON a.run_id = r.id AND a.attempt = $2
+         JOIN organizations AS o ON o.id = r.org_id JOIN repositories AS p ON p.id = r.repo_id
+         JOIN workflows AS w ON w.id = r.workflow_id WHERE r.id = $1"
+    ),
+    facts!(
+        "FROM unnest($1::bigint[], $2::bigint[]) AS u (run_id, attempt)
+         CROSS JOIN LATERAL (SELECT * FROM runs AS r WHERE r.id = u.run_id OFFSET 0) AS r
+         CROSS JOIN LATERAL (
+             SELECT * FROM run_attempts AS a WHERE a.run_id = u.run_id AND a.attempt = u.attempt OFFSET 0
+         ) AS a
+         JOIN organizations AS o ON o.id = r.org_id JOIN repositories AS p ON p.id = r.repo_id
+         JOIN workflows AS w ON w.id = r.workflow_id"
+    ),
 );
 
 async fn run_facts(
@@ -251,5 +267,6 @@ fn facts_of(row: &Row) -> Result<RunFacts, StoreError> {
         workflow: row.get(19)?,
         workflow_path: row.get(20)?,
         workflow_name: row.get(21)?,
+        has_secrets: row.get(22)?,
     })
 }

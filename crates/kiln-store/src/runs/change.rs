@@ -9,7 +9,7 @@ use kiln_core::run::{Conclusion, Event, LegNo, LegState, Rejected, Transition, W
 use super::facts::Known;
 use super::open::{Batch, Open};
 use super::rows::{self, JOBS};
-use super::{load, save};
+use super::{load, reports, save};
 use crate::sql::Sql;
 use crate::table::Pair;
 use crate::tx::millis;
@@ -31,6 +31,9 @@ pub struct JobNews {
     /// Who says so, if it is a runner: it must be the one that has the job.
     pub runner: Option<RunnerId>,
     pub word: Word,
+    /// The number under which the runner said it, if nothing before it is missing: with the word, all up
+    /// to it was heard.
+    pub heard: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,7 +126,25 @@ pub(super) async fn apply_all(
     }
     work.drive(tx, &mut batch).await?;
     save::save(tx, &mut batch).await?;
+    note_heard(tx, happened, &work.answers)?;
     Ok(work.answers)
+}
+
+/// Keeps the numbers of the words that count, so that nobody hears them again.
+fn note_heard(
+    tx: &mut Tx<'_>,
+    happened: &[Happened],
+    answers: &[Answer],
+) -> Result<(), StoreError> {
+    let heard = |(happened, answer): (&Happened, &Answer)| match happened {
+        Happened::Job(JobNews { job, claim: Some(claim), heard: Some(heard), .. })
+            if *answer == Answer::Accepted =>
+        {
+            Some(reports::heard_row(*job, *claim, *heard))
+        }
+        _ => None,
+    };
+    tx.write_all(reports::HEARD, happened.iter().zip(answers).filter_map(heard).collect())
 }
 
 /// Applies an event to an attempt of a run, unless that was followed by another one.

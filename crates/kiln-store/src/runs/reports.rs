@@ -82,6 +82,18 @@ pub enum ReportAnswer {
     Refused(Refused),
 }
 
+/// Notes up to which number a runner was heard.
+pub(super) const HEARD: Sql = Sql::of(
+    "UPDATE leases SET heard = $3 WHERE job_id = $1 AND claim = $2 AND heard < $3",
+    "UPDATE leases AS t SET heard = u.heard
+     FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u (job_id, claim, heard)
+     WHERE t.job_id = u.job_id AND t.claim = u.claim AND t.job_id = ANY($1) AND t.heard < u.heard",
+);
+
+pub(super) fn heard_row(job: JobId, claim: u32, heard: u64) -> Vec<Value> {
+    vec![job.into(), claim.into(), i64::try_from(heard).unwrap_or(i64::MAX).into()]
+}
+
 /// A lease under which something is said.
 #[derive(Debug, Clone)]
 struct Held {
@@ -176,18 +188,8 @@ impl News {
     }
 
     fn write(self, tx: &mut Tx<'_>, held: &HashMap<JobId, Held>) -> Result<(), StoreError> {
-        let row = |(job, heard): (&JobId, &u64)| -> Vec<Value> {
-            let heard = i64::try_from(*heard).unwrap_or(i64::MAX);
-            vec![(*job).into(), held[job].claim.into(), heard.into()]
-        };
-        let rows = self.heard.iter().map(row).collect();
-        let sql = Sql::of(
-            "UPDATE leases SET heard = $3 WHERE job_id = $1 AND claim = $2",
-            "UPDATE leases AS t SET heard = u.heard
-             FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u (job_id, claim, heard)
-             WHERE t.job_id = u.job_id AND t.claim = u.claim AND t.job_id = ANY($1)",
-        );
-        tx.write_all(sql, rows)?;
+        let row = |(job, heard): (&JobId, &u64)| heard_row(*job, held[job].claim, *heard);
+        tx.write_all(HEARD, self.heard.iter().map(row).collect())?;
         steps::write(tx, self.steps)?;
         for event in &self.events {
             tx.signal(Signal::Run(event.run));

@@ -163,7 +163,7 @@ async fn do_all(tx: &mut Tx<'_>, known: &Known, parts: &[Part]) -> Result<(), St
             Part::Lease(job) => leases.push(*job),
             Part::Unsupported(job, reason) => {
                 let word = Word::Unsupported { reason: reason.clone() };
-                let news = JobNews { job: *job, claim: None, runner: None, word };
+                let news = JobNews { job: *job, claim: None, runner: None, word, heard: None };
                 hopeless.push(Happened::Job(news));
             }
         }
@@ -232,7 +232,7 @@ const SILENT: &str = "its runner was not heard of for too long";
 async fn reap(tx: &mut Tx<'_>, known: &Known, expired: &[JobId]) -> Result<(), StoreError> {
     let news = |job: &JobId| {
         let word = Word::Expired { reason: SILENT.to_owned() };
-        Happened::Job(JobNews { job: *job, claim: None, runner: None, word })
+        Happened::Job(JobNews { job: *job, claim: None, runner: None, word, heard: None })
     };
     let happened: Vec<Happened> = expired.iter().map(news).collect();
     let answers = change::apply_all(tx, known, &happened).await?;

@@ -276,7 +276,13 @@ async fn a_start_and_an_end_in_one_batch_are_both_told(store: Store) {
     let news = |word| {
         let (job, claim) = (job.job, Some(job.claim));
         let runner = Some(kiln_core::id::RunnerId(1));
-        kiln_store::runs::Happened::Job(kiln_store::runs::JobNews { job, claim, runner, word })
+        kiln_store::runs::Happened::Job(kiln_store::runs::JobNews {
+            job,
+            claim,
+            runner,
+            word,
+            heard: None,
+        })
     };
     let finished = Word::Finished { conclusion: Success, outputs: Vec::new() };
     let answers = site.runs.happened(vec![news(Word::Started), news(finished)]).await.unwrap();

@@ -234,7 +234,7 @@ impl Both {
         };
         let job = *self.jobs.get(&(run, attempt, leg))?;
         let runner = claim.map(|claim| RunnerId(self.runners[&(job, claim)]));
-        Some(Happened::Job(JobNews { job, claim, runner, word }))
+        Some(Happened::Job(JobNews { job, claim, runner, word, heard: None }))
     }
 
     /// Keeps what happens to runs until there is enough of it for a transaction.

@@ -58,7 +58,7 @@ async fn work(site: &Site) {
     for job in &claimed {
         for word in [Word::Started, finished.clone()] {
             let (claim, runner) = (Some(job.claim), Some(RunnerId(RUNNER)));
-            news.push(Happened::Job(JobNews { job: job.job, claim, runner, word }));
+            news.push(Happened::Job(JobNews { job: job.job, claim, runner, word, heard: None }));
         }
     }
     site.runs.happened(news).await.expect("the database is there");

@@ -254,8 +254,13 @@ impl Shared {
 
     /// Says something about a job, and whether that was accepted.
     async fn say(&self, runner: i64, job: &Claimed, word: Word) -> bool {
-        let news =
-            JobNews { job: job.job, claim: Some(job.claim), runner: Some(RunnerId(runner)), word };
+        let news = JobNews {
+            job: job.job,
+            claim: Some(job.claim),
+            runner: Some(RunnerId(runner)),
+            word,
+            heard: None,
+        };
         let happened = vec![Happened::Job(news)];
         let answers = self.insist(|| self.site.runs.happened(happened.clone())).await;
         answers.is_some_and(|answers| answers[0] == Answer::Accepted)

@@ -8,7 +8,7 @@ use super::*;
 
 fn news(job: &Claimed, word: Word) -> Happened {
     let runner = Some(RunnerId(1));
-    Happened::Job(JobNews { job: job.job, claim: Some(job.claim), runner, word })
+    Happened::Job(JobNews { job: job.job, claim: Some(job.claim), runner, word, heard: None })
 }
 
 /// One bad run fails the batch as a whole; alone, the others succeed.

@@ -123,7 +123,8 @@ async fn work(floor: Floor, runner: i64) -> Vec<Duration> {
             let finished = Word::Finished { conclusion: Conclusion::Success, outputs: Vec::new() };
             for word in [Word::Started, finished] {
                 let (job, claim) = (claimed.job, Some(claimed.claim));
-                let news = JobNews { job, claim, runner: Some(RunnerId(runner)), word };
+                let news =
+                    JobNews { job, claim, runner: Some(RunnerId(runner)), word, heard: None };
                 let answer =
                     floor.traffic.happened(Happened::Job(news)).await.expect("it is heard");
                 assert_eq!(answer, Answer::Accepted, "the job is this runner's");
