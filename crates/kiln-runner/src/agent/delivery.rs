@@ -21,7 +21,7 @@ use super::reporter::Progress;
 use super::spool::Spool;
 
 /// The most of a log in one request.
-const PIECE: u64 = 1 << 20;
+const PIECE: u64 = 4 << 20;
 /// So much is sent without waiting for more.
 const MUCH: u64 = 256 << 10;
 /// The most of the events in one request, in bytes.
