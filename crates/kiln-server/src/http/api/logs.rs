@@ -196,8 +196,8 @@ async fn search_job(
     Path(job): Path<String>,
     Params(which): Params<OfSearch>,
 ) -> Answer<Reply<LogMatches>> {
-    let query = which.query()?;
     let (_, job) = runs::job(&app, &caller, Right::Read, job_id(&job)?).await?;
+    let query = which.query()?;
     let log = job.id.filter(|_| job.claim > 0).map(|id| LogId { job: id, claim: job.claim });
     let places = log.map(|log| Place { log, job: job.name }).into_iter().collect();
     search::in_logs(&app, places, query).await.map(Reply)
@@ -215,8 +215,8 @@ async fn search_run(
     Path(run): Path<String>,
     Params(which): Params<OfSearch>,
 ) -> Answer<Reply<LogMatches>> {
-    let query = which.query()?;
     let named = runs::find(&app, &caller, Right::Read, run_id(&run)?).await?;
+    let query = which.query()?;
     let places = search::of_run(&app, Scope::Org(named.run.org), named.run.id).await?;
     search::in_logs(&app, places, query).await.map(Reply)
 }
@@ -233,7 +233,7 @@ async fn search_repo(
     Path((owner, repo)): Path<(String, String)>,
     Params(which): Params<OfSearch>,
 ) -> Answer<Reply<LogMatches>> {
-    let query = which.query()?;
     let (repo, _) = repos::find(&app, &caller, Right::Read, &format!("{owner}/{repo}")).await?;
+    let query = which.query()?;
     search::in_repo(&app, Scope::Org(repo.org), repo.id, query).await.map(Reply)
 }

@@ -252,28 +252,25 @@ async fn whatever_a_crash_leaves_the_log_goes_on_where_it_was_whole() {
     let half = raw.len() / 2;
     logs.append(log(1), 0, raw.slice(..half)).await.unwrap();
     let (file, side) = (logs.0.growing(log(1)), logs.0.growing(log(1)).with_extension("idx"));
-    type Damage<'d> = Box<dyn Fn() + 'd>;
-    let damages: Vec<(&str, Damage<'_>)> = vec![
-        (
-            "half of what came last",
-            Box::new(|| {
-                File::options().write(true).open(&file).unwrap().set_len(half as u64 - 3).unwrap()
-            }),
-        ),
-        (
-            "zeros at the end",
-            Box::new(|| {
-                let file = File::options().write(true).open(&file).unwrap();
-                file.set_len(half as u64 - 100).unwrap();
-                file.set_len(half as u64 + 5_000).unwrap();
-            }),
-        ),
-        ("no index", Box::new(|| fs::remove_file(&side).unwrap())),
-        (
-            "a torn index",
-            Box::new(|| File::options().write(true).open(&side).unwrap().set_len(70).unwrap()),
-        ),
-        ("an index of something else", Box::new(|| fs::write(&side, vec![7; 6_000]).unwrap())),
+    let cut = |length: usize| {
+        let file = File::options().write(true).open(&file).unwrap();
+        file.set_len(length as u64).unwrap();
+    };
+    let damages: [(&str, &dyn Fn()); 5] = [
+        ("half of what came last", &|| cut(half - 3)),
+        ("zeros at the end", &|| {
+            cut(half - 100);
+            cut(half + 5_000);
+        }),
+        ("no index", &|| {
+            cut(half - 7);
+            fs::remove_file(&side).unwrap();
+        }),
+        ("a torn index", &|| {
+            cut(half - 7);
+            File::options().write(true).open(&side).unwrap().set_len(70).unwrap();
+        }),
+        ("an index of something else", &|| fs::write(&side, vec![7; 6_000]).unwrap()),
     ];
     for (what, damage) in damages {
         damage();

@@ -4,6 +4,7 @@ use kiln_core::id::JobId;
 use kiln_proto::log::Line;
 
 use super::*;
+use crate::logs::Logs as _;
 
 fn log(claim: u32) -> LogId {
     LogId { job: JobId::of(RunId(3), 0), claim }
