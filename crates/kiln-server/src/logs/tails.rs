@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use kiln_core::id::JobId;
 use kiln_store::{Signal, Store};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use crate::bus::Bus;
@@ -18,6 +19,8 @@ use crate::bus::Bus;
 pub const TELL: Duration = Duration::from_secs(5);
 /// How long that holds for those who hear it.
 const HOLDS: Duration = Duration::from_secs(15);
+/// How many may watch on WebSockets at once.
+const VIEWERS: usize = 4_096;
 /// How many logs are remembered as watched.
 const REMEMBERED: usize = 10_000;
 
@@ -26,6 +29,7 @@ const REMEMBERED: usize = 10_000;
 pub struct Tails {
     store: Store,
     watched: Arc<Mutex<HashMap<JobId, Instant>>>,
+    viewers: Arc<Semaphore>,
 }
 
 impl Tails {
@@ -42,7 +46,14 @@ impl Tails {
                 }
             }
         });
-        Self { store: store.clone(), watched }
+        let viewers = Arc::new(Semaphore::new(VIEWERS));
+        Self { store: store.clone(), watched, viewers }
+    }
+
+    /// A place for somebody who watches on a WebSocket, which is no connection of the server any more; none if there
+    /// are too many.
+    pub fn seat(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.viewers).try_acquire_owned().ok()
     }
 
     /// Somebody watches the log of a job here.

@@ -260,8 +260,8 @@ fn a_watch_goes_on_after_breaks_and_ends_as_the_run_does() {
             };
         }
         if line.starts_with("GET /api/jobs/7/log") {
-            let log: &[u8] = b"1794807075250 0 setting up\n1794807075251 1 boom\n";
-            return Reply::body(200, "text/plain", if from(asked) == 0 { log } else { b"" });
+            let log: &[u8] = b"2 1794807075251 1 boom\n";
+            return Reply::body(200, "text/plain", if from(asked) == 1 { log } else { b"" });
         }
         match before {
             0 | 1 => Reply::json(

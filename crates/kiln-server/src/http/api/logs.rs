@@ -93,7 +93,12 @@ pub(in crate::http) async fn live(
     let messages = live::follow(Shared::clone(&app), job, from).await?;
     if let Ok(upgrade) = upgrade {
         same_origin(&app, headers)?;
-        return Ok(upgrade.on_upgrade(async move |socket| talk(app, socket, messages).await));
+        let busy = || Failure::unavailable("too many watch logs at the moment; try again");
+        let seat = app.tails.seat().ok_or_else(busy)?;
+        return Ok(upgrade.on_upgrade(async move |socket| {
+            talk(app, socket, messages).await;
+            drop(seat);
+        }));
     }
     let asked = text(header::UPGRADE.as_str()).unwrap_or_default();
     if asked.eq_ignore_ascii_case("websocket") {

@@ -173,7 +173,7 @@ jobs:
         assert_eq!(ended["conclusion"], "success", "{ended:#}");
         let id = &job(&ended, "a")["id"];
         for attempt in [1, 2] {
-            let path = format!("/api/jobs/{id}/log?attempt={attempt}&grep=line%20");
+            let path = format!("/api/jobs/{id}/log?attempt={attempt}&grep=%5Eline%20&regex=true");
             let (_, text) = world.send(&server, "GET", &path, None);
             let lines: Vec<&str> = text.as_str().expect("it is text").lines().collect();
             // What was printed last may have died with the runner, but nothing before it.
