@@ -25,6 +25,65 @@ impl Timestamp {
         let (second, milli) = (rest / 1_000 % 60, rest % 1_000);
         format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
     }
+
+    /// Reads RFC 3339, such as `2026-11-16T09:30:00Z` or `…T09:30:00.250+01:00`.
+    pub fn parse_rfc3339(text: &str) -> Option<Self> {
+        let bytes = text.as_bytes();
+        let part = |from: usize, to: usize| -> Option<u64> {
+            let digits = bytes.get(from..to)?;
+            let plain = digits.iter().all(u8::is_ascii_digit);
+            text.get(from..to).filter(|_| plain)?.parse().ok()
+        };
+        let marks = [(4, b'-'), (7, b'-'), (13, b':'), (16, b':')];
+        let marked = marks.iter().all(|(at, mark)| bytes.get(*at) == Some(mark));
+        let joined = bytes.get(10).is_some_and(|mark| b"Tt ".contains(mark));
+        let days = days(part(0, 4)?, part(5, 7)?, part(8, 10)?).filter(|_| marked && joined)?;
+        let (hour, minute, second) = (part(11, 13)?, part(14, 16)?, part(17, 19)?);
+        if hour > 23 || minute > 59 || second > 60 {
+            return None;
+        }
+        let rest = text.get(19..)?;
+        let digits = rest.strip_prefix('.').unwrap_or("");
+        let digits = &digits[..digits.bytes().take_while(u8::is_ascii_digit).count()];
+        let milli: u64 = format!("{digits:0<3}").get(..3)?.parse().ok()?;
+        let zone = &rest[if digits.is_empty() { 0 } else { digits.len() + 1 }..];
+        let local = days * 86_400_000 + ((hour * 60 + minute) * 60 + second) * 1_000 + milli;
+        let millis = i64::try_from(local).ok()? - offset(zone)?;
+        u64::try_from(millis).ok().map(Self)
+    }
+}
+
+/// How far a zone is from UTC, in milliseconds.
+fn offset(zone: &str) -> Option<i64> {
+    if matches!(zone, "Z" | "z") {
+        return Some(0);
+    }
+    let sign = match zone.get(..1)? {
+        "+" => 1,
+        "-" => -1,
+        _ => return None,
+    };
+    let (hours, minutes) = zone.get(1..)?.split_once(':')?;
+    let two = |text: &str| {
+        let plain = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse::<i64>().ok().filter(|_| plain)
+    };
+    let (hours, minutes) = (two(hours)?, two(minutes)?);
+    (hours < 24 && minutes < 60).then_some(sign * (hours * 60 + minutes) * 60_000)
+}
+
+/// The days from 1970 to a date, if there is such a date.
+fn days(year: u64, month: u64, day: u64) -> Option<u64> {
+    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) {
+        return None;
+    }
+    // Years begin in March here, as in `date`.
+    let (year, march_month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let day_of_year = (153 * march_month + 2) / 5 + day.checked_sub(1)?;
+    let count = 365 * year + year / 4 - year / 100 + year / 400 + day_of_year;
+    let count = count.checked_sub(719_468)?;
+    // A day that the month does not have leads to another date.
+    (date(count).2 == day).then_some(count)
 }
 
 impl Add<Duration> for Timestamp {
@@ -72,5 +131,37 @@ mod tests {
         check(951_868_800_000, "2000-03-01T00:00:00.000Z");
         check(1_735_689_599_001, "2024-12-31T23:59:59.001Z");
         check(4_107_542_400_000, "2100-03-01T00:00:00.000Z");
+    }
+
+    #[test]
+    fn a_time_is_read_as_it_is_written_and_nothing_else_is_one() {
+        for millis in [0, 951_782_399_999, 951_782_400_000, 1_735_689_599_001, 4_107_542_400_000] {
+            let text = Timestamp(millis).rfc3339();
+            assert_eq!(Timestamp::parse_rfc3339(&text), Some(Timestamp(millis)), "{text}");
+        }
+        let check = |text: &str, expect: Option<u64>| {
+            assert_eq!(Timestamp::parse_rfc3339(text), expect.map(Timestamp), "{text}");
+        };
+        check("1970-01-01T01:00:00+01:00", Some(0));
+        check("1970-01-01 00:00:01.5Z", Some(1_500));
+        check("1970-01-01T00:00:00.123456789-00:30", Some(1_800_123));
+        for text in [
+            "",
+            "1970",
+            "1970-01-01",
+            "1970-01-01T00:00:00",
+            "1970-13-01T00:00:00Z",
+            "2001-02-29T00:00:00Z",
+            "1970-01-01T24:00:00Z",
+            "1970-01-01T00:00:00+1:00",
+            "1970-01-01T00:00:00+01:00",
+            "1970-01-01T00:00:00.Zx",
+            "1970-01-00T00:00:00Z",
+            "+970-01-01T00:00:00Z",
+            "1970-01-01T00:00:00é",
+            "197é-01-01T00:00:00Z",
+        ] {
+            check(text, None);
+        }
     }
 }

@@ -407,3 +407,36 @@ pub struct Checkup {
     /// What to do about it.
     pub advice: Option<String>,
 }
+
+/// `GET …/log/search`: lines in which something was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LogMatches {
+    pub items: Vec<LogMatch>,
+    /// Where the search goes on, as `after` of the next request; `null` when everything was searched. There may be
+    /// no items yet: a request searches for a few seconds at most.
+    pub next: Option<String>,
+    /// How many logs, and how many of their bytes, this request has searched.
+    pub logs: u64,
+    pub bytes: u64,
+}
+
+/// A line in which something was found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LogMatch {
+    pub run_id: i64,
+    pub job_id: i64,
+    /// The name of the job.
+    pub job: String,
+    /// The claim whose log it is.
+    pub attempt: u32,
+    pub line: u64,
+    pub step: u32,
+    pub at: String,
+    /// The line, cut if it is very long.
+    pub text: String,
+    /// Lines before and after it, if they were asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub before: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<String>,
+}

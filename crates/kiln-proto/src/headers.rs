@@ -18,3 +18,5 @@ pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
 pub const RUN_ID: &str = "kiln-run-id";
 /// How many bytes are kept of a log, in every answer with a part of it.
 pub const LOG_LENGTH: &str = "kiln-log-length";
+/// How many lines it has, in answers that are about lines.
+pub const LOG_LINES: &str = "kiln-log-lines";

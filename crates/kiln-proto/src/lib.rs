@@ -7,6 +7,7 @@ pub mod api;
 pub mod github;
 pub mod headers;
 pub mod job;
+pub mod live;
 pub mod log;
 pub mod problem;
 pub mod report;

@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::fleet::Fleet;
 use crate::http::health::Probe;
 use crate::logs::Logs;
+use crate::logs::tails::Tails;
 use crate::seal::Vault;
 use crate::sources::Workflows;
 use crate::tasks::Board;
@@ -29,6 +30,8 @@ pub struct App {
     /// Opens secrets that are kept, and seals them to runners.
     pub vault: Vault,
     pub logs: Arc<dyn Logs>,
+    /// Logs that are watched on other servers.
+    pub tails: Tails,
     /// Repositories, and what their workflows say at a commit.
     pub workflows: Workflows,
     pub fleet: Fleet,

@@ -30,6 +30,8 @@ use crate::rate::Rates;
 const HEAD_TIME: Duration = Duration::from_secs(30);
 /// A body of which nothing comes for so long is not waited for.
 const BODY_TIME: Duration = Duration::from_secs(30);
+/// A client that takes nothing of an answer for so long is cut off.
+const SEND_TIME: Duration = Duration::from_mins(1);
 /// How long nobody is let in when the system has no more room for connections.
 const BREATH: Duration = Duration::from_millis(100);
 
@@ -110,6 +112,9 @@ impl Door {
     async fn serve(self: Arc<Self>, stream: TcpStream, address: SocketAddr) {
         // Answers are small, and somebody waits for each.
         let _ = stream.set_nodelay(true);
+        // Who takes nothing for so long is gone, or as good as that: a log that nobody reads holds nothing.
+        let patience = u32::try_from(SEND_TIME.as_millis()).unwrap_or(u32::MAX);
+        let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, patience);
         let door = Arc::clone(&self);
         let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
             let door = Arc::clone(&door);
@@ -118,7 +123,8 @@ impl Door {
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_TIME)
-            .serve_connection(TokioIo::new(stream), service);
+            .serve_connection(TokioIo::new(stream), service)
+            .with_upgrades();
         let mut connection = std::pin::pin!(connection);
         tokio::select! {
             // Clients hang up in many ways, and none of them matters to anybody else.

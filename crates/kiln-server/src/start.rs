@@ -22,6 +22,7 @@ use crate::first::{self, Welcome};
 use crate::fleet::Fleet;
 use crate::http::health::Probe;
 use crate::logs::FileLogs;
+use crate::logs::tails::Tails;
 use crate::seal::{KEY, Key, Vault};
 use crate::service::context::Contexts;
 use crate::sources::{Sources, Workflows};
@@ -140,8 +141,9 @@ fn app(
         runs,
         signer,
         vault,
-        logs: Arc::new(FileLogs::new(config.data.join("logs"), config.log_bytes)),
+        logs: Arc::new(FileLogs::new(&config.logs_folder, config.log_bytes)),
         workflows: Workflows::new(sources),
+        tails: Tails::start(&store, &bus),
         fleet: Fleet::start(&store, &bus, config.rates),
         bus,
         bearers: Bearers::default(),

@@ -10,7 +10,7 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use kiln_core::id::{QueueId, RunId, RunnerId};
+use kiln_core::id::{JobId, QueueId, RunId, RunnerId};
 use tokio::sync::Notify;
 
 /// What there is to look at.
@@ -28,6 +28,10 @@ pub enum Signal {
     Outbox,
     /// A timer was set.
     Timer,
+    /// The log of this job has grown, where somebody watches it.
+    Log(JobId),
+    /// Somebody watches the log of this job on another server.
+    Watch(JobId),
 }
 
 /// How many different hints are worth keeping apart.
@@ -95,6 +99,8 @@ impl fmt::Display for Signal {
             Self::Runner(runner) => write!(f, "n{runner}"),
             Self::Outbox => f.write_str("outbox"),
             Self::Timer => f.write_str("timer"),
+            Self::Log(job) => write!(f, "l{job}"),
+            Self::Watch(job) => write!(f, "w{job}"),
         }
     }
 }
@@ -112,6 +118,8 @@ impl FromStr for Signal {
                 ("q", rest) => Ok(Self::Work(QueueId(id(rest)?))),
                 ("r", rest) => Ok(Self::Run(RunId(id(rest)?))),
                 ("n", rest) => Ok(Self::Runner(RunnerId(id(rest)?))),
+                ("l", rest) => Ok(Self::Log(JobId(id(rest)?))),
+                ("w", rest) => Ok(Self::Watch(JobId(id(rest)?))),
                 _ => Err(()),
             },
         }
@@ -180,6 +188,15 @@ impl Hub {
         }
     }
 
+    /// Tells other servers alone, if there can be any.
+    pub(crate) fn tell_others(&self, signal: Signal) {
+        if let Some(outgoing) = &self.outgoing {
+            let mut signals = Signals::default();
+            signals.add(signal);
+            outgoing.put(&signals);
+        }
+    }
+
     /// Whoever begins to listen knows nothing yet, and has to look at everything first.
     pub(crate) fn subscribe(&self) -> Subscription {
         let inbox = Arc::new(Inbox::default());
@@ -228,6 +245,8 @@ mod tests {
             Signal::Runner(RunnerId(0)),
             Signal::Outbox,
             Signal::Timer,
+            Signal::Log(JobId(5)),
+            Signal::Watch(JobId(6)),
         ]);
         assert_eq!(Signals::of_payload(&all.payload()), all);
         assert_eq!(Signals::of_payload("*"), Signals::everything());
@@ -285,5 +304,10 @@ mod tests {
         hub.publish(&set([Signal::Timer]), Origin::AnotherServer);
         hub.publish(&set([Signal::Outbox]), Origin::Here);
         assert_eq!(outgoing.take().await, set([Signal::Outbox]));
+        let mut ear = hub.subscribe();
+        ear.next(Duration::MAX).await;
+        hub.tell_others(Signal::Log(JobId(1)));
+        assert_eq!(outgoing.take().await, set([Signal::Log(JobId(1))]));
+        assert_eq!(ear.next(Duration::from_millis(1)).await, [Signal::Everything]);
     }
 }

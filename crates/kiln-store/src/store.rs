@@ -9,7 +9,7 @@ use tokio_postgres::Config;
 
 use crate::leader::Leadership;
 use crate::postgres::Postgres;
-use crate::signal::{Hub, Subscription};
+use crate::signal::{Hub, Signal, Subscription};
 use crate::sqlite::Sqlite;
 use crate::{Options, StoreError, Tx};
 
@@ -76,6 +76,11 @@ impl Store {
             Arm::Sqlite(sqlite) => sqlite.writer.write(work).await,
             Arm::Postgres(postgres) => postgres.write(work).await,
         }
+    }
+
+    /// Gives other servers of the database a hint that belongs to no change of it. On SQLite there are none.
+    pub fn hint_others(&self, signal: Signal) {
+        self.hub.tell_others(signal);
     }
 
     /// Hears what changes from now on, here and on other servers. Must be called on a runtime.

@@ -45,6 +45,11 @@ impl Database {
         }
     }
 
+    /// The same one, for another server. The embedded one goes with the first.
+    pub fn same(other: &Self) -> Self {
+        Self { options: other.options.clone(), _directory: None }
+    }
+
     pub fn open(&self) -> Store {
         Store::open(&self.options).expect("the database is new")
     }

@@ -20,8 +20,11 @@ use super::http::{Body, Fault, Http};
 use super::reporter::Progress;
 use super::spool::Spool;
 
-/// The most of a log in one request.
+/// The most of a log in one request, and the most where the last one went through at once: each is flushed by the
+/// server, so that few large ones cost less than many small ones.
 const PIECE: u64 = 1 << 20;
+const LARGE_PIECE: u64 = 4 << 20;
+const AT_ONCE: Duration = Duration::from_millis(500);
 /// So much is sent without waiting for more.
 const MUCH: u64 = 256 << 10;
 /// The most of the events in one request, in bytes.
@@ -73,6 +76,7 @@ impl Delivery {
         let mut progress = self.progress.clone();
         let (mut sent, mut backoff) = (0, Backoff::default());
         let (mut begun, mut last) = (None, None);
+        let mut most = PIECE;
         loop {
             let end = {
                 let more = |now: &Progress| now.log > sent || now.complete.is_some();
@@ -93,18 +97,23 @@ impl Delivery {
             }
             last = Some(clock::instant());
             let end = progress.borrow().log;
-            match self.put_log(sent, end).await {
+            let put = clock::instant();
+            match self.put_log(sent, end.min(sent + most)).await {
                 Ok(stored) => {
                     sent = stored;
                     backoff.reset();
+                    most = if clock::instant() - put < AT_ONCE { LARGE_PIECE } else { PIECE };
                 }
-                Err(fault) => self.after(fault, &mut sent, end, &mut backoff).await?,
+                Err(fault) => {
+                    most = PIECE;
+                    self.after(fault, &mut sent, end, &mut backoff).await?;
+                }
             }
         }
     }
 
     async fn put_log(&self, from: u64, end: u64) -> Result<u64, Fault> {
-        let piece = read_piece(&self.spool.log(), from, end.min(from + PIECE)).map_err(unread)?;
+        let piece = read_piece(&self.spool.log(), from, end).map_err(unread)?;
         let length = piece.len() as u64;
         let path = self.path(&format!("log?from={from}"));
         let answer = self.http.put(&path, &self.token, Body::Bytes(piece)).await?;

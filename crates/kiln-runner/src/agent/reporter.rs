@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use kiln_proto::log::Line;
+use kiln_proto::log::{Line, truncated};
 use kiln_proto::report::{self, Complete, Event, What};
 use tokio::sync::watch;
 
@@ -135,7 +135,7 @@ impl Written {
         let mut text = text;
         if (text.len() as u64) >= room {
             self.room = None;
-            cut = format!("[the log was cut here: it is longer than {} bytes]", self.limit);
+            cut = truncated(self.limit);
             text = cut.as_bytes();
         }
         let step = u32::try_from(step).unwrap_or(u32::MAX);
@@ -286,7 +286,7 @@ mod tests {
         let log = fs::read_to_string(spool.log()).unwrap();
         let texts: Vec<&str> =
             log.lines().map(|line| line.splitn(3, ' ').nth(2).unwrap()).collect();
-        assert_eq!(texts, ["first", "[the log was cut here: it is longer than 40 bytes]"]);
+        assert_eq!(texts, ["first", "[... log truncated at 40 bytes]"]);
         let progress = progress.borrow();
         assert_eq!((progress.log, progress.events), (log.len() as u64, 1));
         assert_eq!(progress.complete.as_ref().unwrap().log_bytes, log.len() as u64);

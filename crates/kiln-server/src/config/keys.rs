@@ -64,6 +64,12 @@ pub const KEYS: &[Key] = &[
         "`keys` in `data`",
         "The keys with which secrets are sealed, made at the first start. Servers on one database need the same.",
     ),
+    open(
+        "logs_folder",
+        "folder",
+        "`logs` in `data`",
+        "Logs of jobs. Servers on one database need the same folder, on storage that they share.",
+    ),
     key(
         "authentication",
         "true or false",

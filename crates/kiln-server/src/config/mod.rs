@@ -36,6 +36,8 @@ pub struct Config {
     pub database: Options,
     /// Logs, mirrors of repositories and other files.
     pub data: PathBuf,
+    /// Logs of jobs. Servers that share a database share them.
+    pub logs_folder: PathBuf,
     /// The keys with which secrets are sealed. Servers that share a database share them.
     pub keys_file: PathBuf,
     /// Whether requests must say who makes them.
@@ -146,6 +148,9 @@ impl Take<'_> {
             keys_file: self
                 .optional("keys_file", values::path)
                 .unwrap_or_else(|| data.join("keys")),
+            logs_folder: self
+                .optional("logs_folder", values::path)
+                .unwrap_or_else(|| data.join("logs")),
             data,
             authentication: self.get("authentication", values::flag),
             allow_shared_host: self.get("allow_shared_host", values::flag),

@@ -96,7 +96,8 @@ impl Inner {
                 self.waiting.work(Some(queue), &wanted);
             }
             Signal::Runner(id) => self.forget(id),
-            Signal::Run(_) | Signal::Outbox | Signal::Timer => {}
+            Signal::Run(_) | Signal::Outbox | Signal::Timer | Signal::Log(_) | Signal::Watch(_) => {
+            }
         }
         Ok(())
     }

@@ -51,6 +51,7 @@ pub async fn append(app: &App, access: JobAccess, from: u64, bytes: Bytes) -> An
         };
     }
     let offset = app.logs.append(log, from, bytes).await.map_err(unkept)?;
+    app.tails.grew(log.job);
     Ok(Stored { offset })
 }
 
@@ -63,6 +64,7 @@ fn unkept(error: LogError) -> Failure {
         LogError::Gap { wanted } => {
             Failure::gap(wanted, format!("the log has {wanted} bytes; go on from there"))
         }
+        LogError::Closed => lost(),
         LogError::Storage(reason) => {
             tracing::error!(%reason, "a log cannot be kept");
             Failure::unavailable("the log cannot be kept at the moment; try again")

@@ -3,6 +3,7 @@
 //! Each duty is a pass that can be repeated at any time and by any server. Most are done by one server of
 //! a database, the one that leads; what each did last stands on the [`Board`].
 
+mod archive;
 mod board;
 mod driver;
 mod lanes;
@@ -82,6 +83,7 @@ fn all(app: &Shared) -> Vec<Box<dyn Duty>> {
         Box::new(usage::Usage),
         Box::new(lanes::Lanes),
         Box::new(retention::Retention::new(config.keep)),
+        Box::new(archive::Archive::default()),
         Box::new(old_logs::OldLogs::default()),
         Box::new(runners::Runners { after: config.forget_runners }),
     ]

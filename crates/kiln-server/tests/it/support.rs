@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use kiln_server::bus::Bus;
 use kiln_server::config::Config;
 use kiln_server::fleet::{Fleet, Rates};
 use kiln_server::logs::FileLogs;
+use kiln_server::logs::tails::Tails;
 use kiln_server::seal::{Key, Vault};
 use kiln_server::service::context::{Context, Contexts};
 use kiln_server::sources::{CommitInfo, Location, Resolved, SourceError, Sources, Workflows};
@@ -56,6 +58,8 @@ pub(crate) struct Options {
     pub(crate) log_bytes: u64,
     pub(crate) allow_shared_host: bool,
     pub(crate) authentication: bool,
+    /// A folder for logs that several servers share.
+    pub(crate) logs: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -65,6 +69,7 @@ impl Default for Options {
             log_bytes: 64 << 20,
             allow_shared_host: false,
             authentication: true,
+            logs: None,
         }
     }
 }
@@ -98,8 +103,12 @@ impl Server {
             runs,
             signer: Signer::new(b"the key of a test"),
             vault: Vault::new(Key::generate(), Vec::new()),
-            logs: Arc::new(FileLogs::new(data.path().join("logs"), options.log_bytes)),
+            logs: Arc::new(FileLogs::new(
+                options.logs.unwrap_or_else(|| data.path().join("logs")),
+                options.log_bytes,
+            )),
             workflows: Workflows::new(Arc::clone(&sources) as Arc<dyn Sources>),
+            tails: Tails::start(&store, &bus),
             fleet: Fleet::start(&store, &bus, options.rates),
             bus,
             bearers: Bearers::default(),

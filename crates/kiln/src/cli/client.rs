@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use kiln_core::time::Timestamp;
 
 use super::access::{LoginArgs, TokenArgs, WhoamiArgs};
 use super::fleet::{PauseArgs, QueueArgs, ResumeArgs, RunnersArgs};
 use super::{ProgressView, repo::RepoArgs};
+use crate::output::time;
 
 /// Commands that ask a server.
 #[derive(Debug, Subcommand)]
@@ -204,11 +206,13 @@ Examples:
   kiln logs r-9ix --follow               as it is written, until the job ends
   kiln logs https://ci.example.com/me/app/actions/runs/12345/job/67890
   kiln logs j-2kq --step 3 --tail 50 --timestamps
+  kiln logs r-9ix --grep 'error.E' -E    lines that fit, of all its jobs
+  kiln logs j-2kq --since 10m --follow   what came in the last ten minutes, and what comes
   kiln logs j-2kq --raw > job.txt        as it was printed, byte for byte
 
 Exit codes:
   0    the log was shown, however the job ended
-  1    there is nothing to show: no such job or step, or nothing failed
+  1    there is nothing to show: no such job or step, nothing failed, or no line fits
   2    wrong usage, or the server could not be asked
   130  you stopped following")]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option that can be given or not")]
@@ -239,7 +243,23 @@ pub(crate) struct LogsArgs {
 
     /// Only the last lines
     #[arg(long, value_name = "N")]
-    pub(crate) tail: Option<usize>,
+    pub(crate) tail: Option<u64>,
+
+    /// Only lines with this text; of all jobs, unless one is named
+    #[arg(long, short, value_name = "TEXT")]
+    pub(crate) grep: Option<String>,
+
+    /// `--grep` is a regular expression
+    #[arg(long, short = 'E', requires = "grep")]
+    pub(crate) regex: bool,
+
+    /// `--grep` finds capital and small letters alike
+    #[arg(long, short, requires = "grep")]
+    pub(crate) ignore_case: bool,
+
+    /// Only lines from this time on: `10m` ago, or `2026-11-16T09:30:00Z`
+    #[arg(long, value_name = "TIME", value_parser = time::since)]
+    pub(crate) since: Option<Timestamp>,
 
     /// As it was printed: no headings, nothing left out
     #[arg(long, conflicts_with = "json")]

@@ -15,48 +15,14 @@ pub(crate) fn now() -> Timestamp {
 
 /// Reads RFC 3339, with or without parts of a second.
 pub(crate) fn parse(text: &str) -> Option<Timestamp> {
-    let number = |range: std::ops::Range<usize>| -> Option<i64> {
-        let digits = text.get(range)?;
-        digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
-    };
-    let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
-    let (hour, minute, second) = (number(11..13)?, number(14..16)?, number(17..19)?);
-    let (millis, zone) = match text.get(19..)?.strip_prefix('.') {
-        Some(rest) => {
-            let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-            let digits: String = rest[..end].chars().chain("000".chars()).take(3).collect();
-            (digits.parse::<i64>().ok()?, &rest[end..])
-        }
-        None => (0, text.get(19..)?),
-    };
-    let seconds = days(year, month, day)? * 86_400 + hour * 3600 + minute * 60 + second;
-    let utc = seconds - offset(zone)?;
-    u64::try_from(utc * 1000 + millis).ok().map(Timestamp)
+    Timestamp::parse_rfc3339(text)
 }
 
-/// Seconds that a zone is ahead: `Z`, `+01:00`.
-fn offset(zone: &str) -> Option<i64> {
-    if matches!(zone, "Z" | "z") {
-        return Some(0);
-    }
-    let (sign, rest) = match zone.split_at_checked(1)? {
-        ("+", rest) => (1, rest),
-        ("-", rest) => (-1, rest),
-        _ => return None,
-    };
-    let (hours, minutes) = rest.split_once(':')?;
-    Some(sign * (hours.parse::<i64>().ok()? * 3600 + minutes.parse::<i64>().ok()? * 60))
-}
-
-/// Days since 1970 of a date in the Gregorian calendar, with years that begin in March.
-fn days(year: i64, month: i64, day: i64) -> Option<i64> {
-    if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
-        return None;
-    }
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let of_year = (153 * month + 2) / 5 + day - 1;
-    let leap = year / 4 - year / 100 + year / 400;
-    Some(year * 365 + leap + of_year - 719_468)
+/// A point in time as people type it: how long ago it was, or the time itself.
+pub(crate) fn since(text: &str) -> Result<Timestamp, String> {
+    let ago = |seconds: u64| Timestamp(now().0.saturating_sub(seconds.saturating_mul(1_000)));
+    let wrong = |_| "expected how long ago, such as 10m, or a time such as 2026-11-16T09:30:00Z";
+    parse(text).map_or_else(|| span(text).map(ago).map_err(wrong), Ok).map_err(str::to_owned)
 }
 
 /// How long ago, in one unit: `3m`.
@@ -144,6 +110,14 @@ mod tests {
         {
             assert_eq!(parse(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_point_in_time_is_typed_as_an_age_or_as_a_time() {
+        assert_eq!(since("1970-01-01T00:00:01Z"), Ok(Timestamp(1_000)));
+        let ten = now().since(since("10m").unwrap()).as_secs();
+        assert!((600..660).contains(&ten), "{ten}");
+        assert!(since("yesterday").unwrap_err().contains("10m"));
     }
 
     #[test]

@@ -260,8 +260,8 @@ fn a_watch_goes_on_after_breaks_and_ends_as_the_run_does() {
             };
         }
         if line.starts_with("GET /api/jobs/7/log") {
-            let log: &[u8] = b"1794807075250 0 setting up\n1794807075251 1 boom\n";
-            return Reply::body(200, "text/plain", if from(asked) == 0 { log } else { b"" });
+            let log: &[u8] = b"2 1794807075251 1 boom\n";
+            return Reply::body(200, "text/plain", if from(asked) == 1 { log } else { b"" });
         }
         match before {
             0 | 1 => Reply::json(
@@ -342,29 +342,30 @@ fn an_interrupt_stops_watching_or_cancels() {
     assert_eq!(fake.count("POST /api/runs/12345/cancel"), 1);
 }
 
-/// Where a request for a log begins.
+/// The first line that a request for a log wants.
 fn from(asked: &Asked) -> usize {
-    let query = asked.line.split_once("from=").expect("it says where it begins").1;
-    let number = query.split('&').next().and_then(|text| text.parse().ok());
+    let query = asked.line.split_once("from_line=").expect("it says where it begins").1;
+    let number = query.split(['&', ' ']).next().and_then(|text| text.parse().ok());
     number.expect("it is a number")
 }
 
 /// The connection breaks in the middle of lines, again and again: none is lost, none comes twice.
 #[test]
 fn a_followed_log_loses_and_doubles_no_line() {
-    const PIECE: usize = 37;
+    const PIECE: usize = 47;
     let place = Place::new();
-    let lines = (0..40).map(|number| format!("179480707{number:04} 1 line {number}\n"));
-    let log = lines.collect::<Vec<_>>().concat();
+    let line = |number| format!("{} 179480707{number:04} 1 line {number}\n", number + 1);
+    let log: Vec<String> = (0..40).map(line).collect();
     let fake = Fake::new(move |asked, before| {
         let line = asked.line.as_str();
         if line.starts_with("GET /api/jobs/7/log") {
             return match from(asked) {
-                from if from == 3 * PIECE && before == 0 => Reply::nothing(),
-                from if from >= log.len() => Reply::body(200, "text/plain", b""),
+                from if from == 5 && before == 0 => Reply::nothing(),
+                from if from > log.len() => Reply::body(200, "text/plain", b""),
                 from => {
-                    let end = (from + PIECE).min(log.len());
-                    Reply::head(200, &[("content-length", "100000")]).and(&log[from..end])
+                    let rest = log[from - 1..].concat();
+                    let end = PIECE.min(rest.len());
+                    Reply::head(200, &[("content-length", "100000")]).and(&rest[..end])
                 }
             };
         }
@@ -384,10 +385,21 @@ fn a_log_is_of_the_job_that_failed_and_says_which_that_is() {
     let place = Place::new();
     let fake = Fake::new(|asked, _| {
         let line = asked.line.as_str();
-        let log = b"1794807075250 0 hello\n1794807075251 1 \x1b[31mred\x1b[0m \x1b[2J\n1794807075252 1 ##[error]boom\n";
+        let log: [&[u8]; 3] = [
+            b"1 1794807075250 0 hello\n",
+            b"2 1794807075251 1 \x1b[31mred\x1b[0m \x1b[2J\n",
+            b"3 1794807075252 1 ##[error]boom\n",
+        ];
         if line.starts_with("GET /api/jobs/8/log") {
+            // The server chooses lines.
+            let wanted = match line {
+                _ if line.contains("tail=1") => &log[2..],
+                _ if line.contains("step=1") => &log[..1],
+                _ if line.contains("grep=boom") => &log[2..],
+                _ => &log[..],
+            };
             return match from(asked) {
-                0 => Reply::body(200, "text/plain", log),
+                1 => Reply::body(200, "text/plain", &wanted.concat()),
                 _ => Reply::body(200, "text/plain", b""),
             };
         }
@@ -406,6 +418,11 @@ fn a_log_is_of_the_job_that_failed_and_says_which_that_is() {
     let said =
         answer(at(&place, &fake, &["logs", "r-9ix", "--job", "te", "--step", "set", "--json"]));
     assert_eq!(said.code(0).json()["text"], "hello");
+    assert_eq!(said.json()["line"], 1);
+    let said =
+        answer(at(&place, &fake, &["logs", "r-9ix", "--grep", "boom", "--job", "test", "-i"]));
+    assert_eq!(said.code(0).out, "▸ Test\nerror: boom\n");
+    assert!(fake.count("GET /api/jobs/8/log") > 3);
     check(
         &answer(at(&place, &fake, &["logs", "r-9ix", "--job", "x"])),
         1,

@@ -58,7 +58,7 @@ fn a_log_over_its_limit_is_cut_and_the_job_goes_on() {
     let end = summary(&place, &["--log-limit", "2kB"], 1);
     let log = std::fs::read_to_string(end["jobs"][0]["log"].as_str().unwrap()).unwrap();
     assert!(log.len() < 2_100 && log.contains("\n300\n"), "{}", log.len());
-    assert!(log.ends_with("[the log was cut here: it is longer than 2 kB]\n"), "{log}");
+    assert!(log.ends_with("[... log truncated at 2 kB]\n"), "{log}");
     let answer = place.kiln(&["run", "--log-limit", "2kB"]);
     assert!(answer.code(1).out.contains("  the last line\n"), "watchers see the end: {answer:#?}");
 }

@@ -4,6 +4,7 @@ mod about;
 mod events;
 mod jobs;
 mod keys;
+mod logs;
 mod page;
 mod params;
 mod pause;
@@ -20,6 +21,8 @@ use crate::app::Shared;
 
 // GitHub's interface reads the same things.
 pub(super) use jobs::{job_id, stream as log_stream};
+pub(super) use logs::live;
+pub(super) use params::OfLive;
 pub(super) use repos::idempotency_key;
 pub(super) use runs::{run_id, status_of};
 
@@ -29,6 +32,7 @@ pub fn routes() -> OpenApiRouter<Shared> {
         .merge(repos::routes())
         .merge(runs::routes())
         .merge(jobs::routes())
+        .merge(logs::routes())
         .merge(events::routes())
         .merge(pause::routes())
         .merge(queue::routes())

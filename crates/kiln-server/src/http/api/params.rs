@@ -31,8 +31,26 @@ pub(super) struct OfLog {
     pub(super) limit: Option<u64>,
     /// Goes on until the job is done.
     pub(super) follow: Option<bool>,
-    /// `text` has lines as they were printed; `raw` has them with time and step.
+    /// `text` has lines as they were printed; `raw` has them with time and step, `numbered` also with their number
+    /// before that, `timed` with the time as GitHub shows it; `json` is a message `log_line` on each line.
     pub(super) format: Option<String>,
+    /// The first line, from 1.
+    #[param(minimum = 1)]
+    pub(super) from_line: Option<u64>,
+    /// How many lines, at most.
+    pub(super) lines: Option<u64>,
+    /// Only of these steps: numbers from 1, with commas between them.
+    pub(super) step: Option<String>,
+    /// Only lines from this time on, in RFC 3339.
+    pub(super) since: Option<String>,
+    /// Only lines with this text in them.
+    pub(super) grep: Option<String>,
+    /// Whether `grep` is a regular expression.
+    pub(super) regex: Option<bool>,
+    /// Whether `grep` finds capital and small letters alike.
+    pub(super) ignore_case: Option<bool>,
+    /// Only so many of the last of these lines, and what comes.
+    pub(super) tail: Option<u64>,
 }
 
 /// Which runs.
@@ -83,4 +101,43 @@ pub(super) struct OfQueue {
     /// How many, 500 at most.
     #[param(minimum = 1, maximum = 500)]
     pub(super) limit: Option<usize>,
+}
+
+/// Where to begin with a log that is followed.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub(in crate::http) struct OfLive {
+    /// Which claim of the job, and no other; the last one, and those that follow, when it is left out.
+    #[param(minimum = 1)]
+    pub(super) attempt: Option<u32>,
+    /// What was seen last, as `Last-Event-ID` has it: `attempt-line`.
+    pub(super) after: Option<String>,
+    /// The first line, from 1.
+    #[param(minimum = 1)]
+    pub(super) from_line: Option<u64>,
+    /// Only so many of the lines that there are now, and what comes.
+    pub(super) tail: Option<u64>,
+}
+
+/// What is looked for in logs.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub(super) struct OfSearch {
+    /// The text, or the regular expression.
+    pub(super) q: String,
+    /// Whether `q` is a regular expression.
+    pub(super) regex: Option<bool>,
+    pub(super) ignore_case: Option<bool>,
+    /// Only in these steps: numbers from 1, with commas between them.
+    pub(super) step: Option<String>,
+    /// Lines before and after each, 10 at most.
+    #[param(maximum = 10)]
+    pub(super) context: Option<u64>,
+    /// How many lines, 1000 at most.
+    #[param(minimum = 1, maximum = 1000)]
+    pub(super) limit: Option<usize>,
+    /// The `next` of the answer before.
+    pub(super) after: Option<String>,
 }

@@ -2,10 +2,13 @@
 
 use axum::Json as Reply;
 use axum::extract::State;
+use axum::extract::ws::WebSocketUpgrade;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use kiln_core::access::Right;
 use kiln_proto::github::{Job, Jobs, Nothing};
+use kiln_proto::live::Message;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -14,7 +17,7 @@ use super::runs::{attempt_number, known};
 use super::shape;
 use crate::app::{App, Shared};
 use crate::auth::Caller;
-use crate::http::api::{job_id, log_stream};
+use crate::http::api::{OfLive, job_id, live, log_stream, run_id};
 use crate::http::error::{Answer, Failure};
 use crate::http::extract::{Path, Query as Params};
 use crate::http::openapi::Problems;
@@ -29,6 +32,7 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(of_attempt))
         .routes(routes!(one))
         .routes(routes!(logs))
+        .routes(routes!(live_log))
         .routes(routes!(rerun))
 }
 
@@ -123,6 +127,30 @@ async fn logs(
 ) -> Answer<Response> {
     let (_, job) = find(&app, &caller, Right::Read, (&owner, &repo, &job)).await?;
     log_stream(app, &job, Reading { form: Form::Timed, ..Reading::default() }).await
+}
+
+/// What a job prints, as it prints it: messages on a WebSocket, or a stream of events.
+#[utoipa::path(
+    get, path = "/repos/{owner}/{repo}/actions/runs/{run_id}/jobs/{job_id}/logs/live", tag = "github",
+    params(
+        ("owner" = String, Path), ("repo" = String, Path), ("run_id" = String, Path),
+        ("job_id" = String, Path), OfLive,
+    ),
+    responses((status = 200, body = Message, content_type = "text/event-stream"), Problems)
+)]
+async fn live_log(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path((owner, repo, run, job)): Path<(String, String, String, String)>,
+    Params(which): Params<OfLive>,
+    headers: HeaderMap,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Answer<Response> {
+    let (_, job) = find(&app, &caller, Right::Read, (&owner, &repo, &job)).await?;
+    if job.run != run_id(&run)? {
+        return Err(Failure::not_found("job"));
+    }
+    live(app, &job, &which, &headers, upgrade).await
 }
 
 #[utoipa::path(

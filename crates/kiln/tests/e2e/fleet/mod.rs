@@ -4,6 +4,7 @@ mod cancel;
 mod chaos;
 mod contract;
 mod killed;
+mod logs;
 mod path;
 mod servers;
 mod sources;

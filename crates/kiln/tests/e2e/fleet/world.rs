@@ -120,20 +120,23 @@ impl World {
         labels: &[&str],
         more: &[&str],
     ) -> Program {
+        self.runner_at(server, &server.address, name, labels, more)
+    }
+
+    /// A runner that reaches the server at another address.
+    pub(super) fn runner_at(
+        &self,
+        server: &Server,
+        address: &str,
+        name: &str,
+        labels: &[&str],
+        more: &[&str],
+    ) -> Program {
         let key = self.key(server);
         let data = self.place.path().join(format!("runner-{name}"));
         let data = data.to_string_lossy().into_owned();
-        let mut arguments = vec![
-            "runner",
-            "--server",
-            &server.address,
-            "--key",
-            &key,
-            "--name",
-            name,
-            "--data",
-            &data,
-        ];
+        let mut arguments =
+            vec!["runner", "--server", address, "--key", &key, "--name", name, "--data", &data];
         for label in labels {
             arguments.extend(["--label", label]);
         }

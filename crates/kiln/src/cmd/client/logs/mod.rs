@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use kiln_core::id::{JOBS_PER_RUN, RunId};
+use kiln_core::time::Timestamp;
 use kiln_proto::api::{Job, RunDetail};
-use kiln_proto::log::Line;
 
 use super::interrupt::Interrupts;
 use super::named_or_latest;
@@ -18,9 +18,8 @@ use crate::cli::LogsArgs;
 use crate::client::Client;
 use crate::client::error::{self, Kind};
 use crate::client::events::listen;
-use crate::client::log::{Log, Sink as _};
+use crate::client::log::{Choice, Grep, Log};
 use crate::client::target::{Target, What};
-use crate::output::text::QUIET;
 use crate::output::{Console, one_line};
 use print::{Form, Printer};
 
@@ -48,6 +47,9 @@ async fn show(
     let (detail, wanted) = find(args, client, target).await?;
     if args.failed {
         return failed(args, client, &detail, wanted.as_deref(), console).await;
+    }
+    if args.grep.is_some() && wanted.is_none() && !args.follow {
+        return everywhere(args, client, &detail, console).await;
     }
     let job = match choose::job(&detail, wanted.as_deref()) {
         Ok(job) => job,
@@ -108,10 +110,20 @@ fn form(args: &LogsArgs) -> Form {
     }
 }
 
-/// The number of a step, as the log counts.
+/// The number of a step.
 fn only(job: &Job, step: Option<&str>) -> Result<Vec<u32>, String> {
     let Some(step) = step else { return Ok(Vec::new()) };
-    choose::step(job, step).map(|step| vec![step.number.saturating_sub(1)])
+    choose::step(job, step).map(|step| vec![step.number])
+}
+
+/// Which lines of these steps are wanted.
+fn choice(args: &LogsArgs, steps: Vec<u32>) -> Choice {
+    let grep = args.grep.as_ref().map(|pattern| Grep {
+        pattern: pattern.clone(),
+        regex: args.regex,
+        ignore_case: args.ignore_case,
+    });
+    Choice { steps, since: args.since.map(Timestamp::rfc3339), grep, tail: args.tail }
 }
 
 /// The log of a job as it is.
@@ -130,11 +142,11 @@ async fn one(
     let Some((id, claim)) = job.id.zip(Some(claim).filter(|claim| *claim > 0)) else {
         return Ok(nothing(&no_log(job), console));
     };
-    let mut log = Log::of(client, id, claim);
-    let mut printer = Printer::new(console, form(args), job, only);
-    match args.tail {
-        Some(count) => tail(&mut log, count, &mut printer).await?,
-        None => log.read(&mut printer).await?,
+    let mut log = Log::of(client, id, claim, choice(args, only));
+    let mut printer = Printer::new(console, form(args), job);
+    log.read(&mut printer).await?;
+    if args.grep.is_some() || args.since.is_some() {
+        return Ok(if printer.printed == 0 { Outcome::Errors } else { Outcome::Clean });
     }
     if printer.printed == 0 && !printer.console.is_closed() {
         let name = one_line(&job.name);
@@ -143,14 +155,6 @@ async fn one(
         console.note_line(&format!("`{name}` has printed nothing{hint}"));
     }
     Ok(Outcome::Clean)
-}
-
-async fn tail(log: &mut Log<'_>, count: usize, printer: &mut Printer<'_>) -> Result<()> {
-    let lines = log.tail(count, &|line| printer.wants(line)).await?;
-    for line in &lines {
-        printer.line(&Line::parse(line));
-    }
-    printer.flush().map(|_| ())
 }
 
 /// Why a job has no log.
@@ -189,22 +193,37 @@ async fn failed(
     }
     for job in jobs {
         let bad = job.steps.iter().filter(|step| is_bad(step.conclusion.as_deref()));
-        let only: Vec<u32> = bad.map(|step| step.number.saturating_sub(1)).collect();
-        if form(args) != Form::Raw && !args.server.json {
-            console.print(&format!("{QUIET}──{QUIET:#} {}\n", one_line(&job.name)))?;
+        let only: Vec<u32> = bad.map(|step| step.number).collect();
+        if form(args) == (Form::People { timestamps: args.timestamps }) {
+            console.print(&print::heading(job))?;
         }
         let Some(id) = job.id.filter(|_| job.attempt > 0) else {
             console.note_line(&no_log(job));
             continue;
         };
-        let mut log = Log::of(client, id, job.attempt);
-        let mut printer = Printer::new(console, form(args), job, only);
-        match args.tail {
-            Some(count) => tail(&mut log, count, &mut printer).await?,
-            None => log.read(&mut printer).await?,
-        }
+        let mut log = Log::of(client, id, job.attempt, choice(args, only));
+        log.read(&mut Printer::new(console, form(args), job)).await?;
     }
     Ok(Outcome::Clean)
+}
+
+/// What is looked for, in the logs of all jobs.
+async fn everywhere(
+    args: &LogsArgs,
+    client: &Client,
+    detail: &RunDetail,
+    console: &mut Console,
+) -> Result<Outcome> {
+    let mut found = false;
+    for job in detail.jobs.iter().filter(|job| job.attempt > 0) {
+        // A job may have no such step where another has.
+        let steps = only(job, args.step.as_deref());
+        let (Some(id), Ok(steps)) = (job.id, steps) else { continue };
+        let mut printer = Printer::new(console, form(args), job).with_heading();
+        Log::of(client, id, job.attempt, choice(args, steps)).read(&mut printer).await?;
+        found |= printer.printed > 0;
+    }
+    Ok(if found { Outcome::Clean } else { Outcome::Errors })
 }
 
 /// The log of a job as it grows, from claim to claim, until the job is over.
@@ -224,15 +243,13 @@ async fn follow(
         // A step that has not begun has no name yet; by number it can be waited for.
         let only = match (only(&job, step), step.and_then(|step| step.parse::<u32>().ok())) {
             (Ok(only), _) => only,
-            (Err(_), Some(number)) => vec![number.saturating_sub(1)],
+            (Err(_), Some(number)) => vec![number],
             (Err(why), None) => return Ok(nothing(&why, console)),
         };
-        let mut log = Log::of(client, id, args.claim.unwrap_or(job.attempt));
+        let choice = Choice { tail: tail_first.take(), ..choice(args, only) };
+        let mut log = Log::of(client, id, args.claim.unwrap_or(job.attempt), choice);
         let known = job.clone();
-        let mut printer = Printer::new(console, form(args), &known, only);
-        if let Some(count) = tail_first.take() {
-            tail(&mut log, count, &mut printer).await?;
-        }
+        let mut printer = Printer::new(console, form(args), &known);
         let ended = log.follow(&mut printer).await?;
         if console.is_closed() || args.claim.is_some() {
             return Ok(Outcome::Clean);

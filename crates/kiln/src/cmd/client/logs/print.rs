@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use anyhow::Result;
 use kiln_core::time::Timestamp;
 use kiln_proto::api::Job;
-use kiln_proto::log::Line;
+use kiln_proto::log::{Line, Numbered};
 use serde_json::json;
 
 use crate::client::log::Sink;
@@ -27,20 +27,21 @@ pub(super) struct Printer<'p> {
     pub(super) console: &'p mut Console,
     form: Form,
     job: &'p Job,
-    /// Only of these steps, as the log counts them; of all when it is empty.
-    only: Vec<u32>,
+    /// Whether the name of the job comes before the first line.
+    heading: bool,
     step: Option<u32>,
     text: Vec<u8>,
     pub(super) printed: u64,
 }
 
 impl<'p> Printer<'p> {
-    pub(super) fn new(console: &'p mut Console, form: Form, job: &'p Job, only: Vec<u32>) -> Self {
-        Self { console, form, job, only, step: None, text: Vec::new(), printed: 0 }
+    pub(super) fn new(console: &'p mut Console, form: Form, job: &'p Job) -> Self {
+        Self { console, form, job, heading: false, step: None, text: Vec::new(), printed: 0 }
     }
 
-    pub(super) fn wants(&self, line: &Line<'_>) -> bool {
-        self.only.is_empty() || self.only.contains(&line.step)
+    /// Says whose lines they are, if there are any.
+    pub(super) fn with_heading(self) -> Self {
+        Self { heading: true, ..self }
     }
 
     /// The name of a step, if it is known.
@@ -49,7 +50,7 @@ impl<'p> Printer<'p> {
         Some(&found.name)
     }
 
-    fn add(&mut self, line: &Line<'_>) {
+    fn add(&mut self, Numbered { number, line }: &Numbered<'_>) {
         self.printed += 1;
         match self.form {
             Form::Raw => {
@@ -60,7 +61,7 @@ impl<'p> Printer<'p> {
                 let text = String::from_utf8_lossy(line.text);
                 let at = Timestamp(line.at).rfc3339();
                 let object = json!({
-                    "job": self.job.id, "name": self.job.name, "step": line.step + 1,
+                    "job": self.job.id, "name": self.job.name, "line": number, "step": line.step + 1,
                     "step_name": self.name(line.step), "at": at, "text": text,
                 });
                 self.text.extend_from_slice(format!("{object}\n").as_bytes());
@@ -71,6 +72,9 @@ impl<'p> Printer<'p> {
 
     fn for_people(&mut self, line: &Line<'_>, timestamps: bool) {
         let mut text = String::new();
+        if std::mem::take(&mut self.heading) {
+            text.push_str(&heading(self.job));
+        }
         if self.step != Some(line.step) {
             self.step = Some(line.step);
             if let Some(name) = self.name(line.step) {
@@ -90,10 +94,8 @@ impl<'p> Printer<'p> {
 }
 
 impl Sink for Printer<'_> {
-    fn line(&mut self, line: &Line<'_>) {
-        if self.wants(line) {
-            self.add(line);
-        }
+    fn line(&mut self, line: &Numbered<'_>) {
+        self.add(line);
     }
 
     fn flush(&mut self) -> Result<ControlFlow<()>> {
@@ -110,6 +112,11 @@ impl Sink for Printer<'_> {
             ControlFlow::Continue(())
         })
     }
+}
+
+/// Whose lines follow, for people.
+pub(super) fn heading(job: &Job) -> String {
+    format!("{QUIET}──{QUIET:#} {}\n", one_line(&job.name))
 }
 
 /// A line as a terminal may show it: with its colours, without anything that moves the cursor, and of a

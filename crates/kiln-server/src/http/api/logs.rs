@@ -1,0 +1,244 @@
+//! Logs as they grow, and what is in them.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::Json as Reply;
+use axum::extract::State;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
+use axum::extract::ws::{Message as Frame, WebSocket, WebSocketUpgrade};
+use axum::http::{HeaderMap, header};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse as _, Response};
+use futures_util::{SinkExt as _, Stream, StreamExt as _};
+use kiln_core::access::Right;
+use kiln_proto::api::LogMatches;
+use kiln_proto::live::Message;
+use kiln_store::Scope;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::jobs::{job_id, steps};
+use super::params::{OfLive, OfSearch};
+use super::runs::run_id;
+use crate::app::{App, Shared};
+use crate::auth::Caller;
+use crate::http::error::{Answer, Failure};
+use crate::http::extract::{Path, Query as Params};
+use crate::http::openapi::Problems;
+use crate::logs::LogId;
+use crate::service::jobs::Seen;
+use crate::service::log::Matcher;
+use crate::service::log::live::{self, From, Told};
+use crate::service::log::search::{self, Place, Query};
+use crate::service::{repos, runs};
+
+/// How often a stream says that it lives.
+const ALIVE: Duration = Duration::from_secs(15);
+/// A viewer that takes nothing for so long is gone; it can come back with what it saw last.
+const TOO_SLOW: Duration = Duration::from_secs(30);
+/// How many messages go out together.
+const TOGETHER: usize = 500;
+const USUAL: usize = 100;
+const MOST: usize = 1_000;
+const MOST_CONTEXT: u64 = 10;
+
+pub(super) fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new()
+        .routes(routes!(follow))
+        .routes(routes!(search_job))
+        .routes(routes!(search_run))
+        .routes(routes!(search_repo))
+}
+
+/// What a job prints, as it prints it
+///
+/// A stream of events (`log_line`, `step_status`, `restarted`, `job_complete`) that goes on after `Last-Event-ID`, or
+/// the same messages on a WebSocket if the request asks for an upgrade.
+#[utoipa::path(
+    get, path = "/api/jobs/{job}/log/live", tag = "runs",
+    params(("job" = String, Path), OfLive, ("Last-Event-ID" = Option<String>, Header)),
+    responses((status = 200, body = Message, content_type = "text/event-stream"), Problems)
+)]
+async fn follow(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path(job): Path<String>,
+    Params(which): Params<OfLive>,
+    headers: HeaderMap,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Answer<Response> {
+    let (_, job) = runs::job(&app, &caller, Right::Read, job_id(&job)?).await?;
+    live(app, &job, &which, &headers, upgrade).await
+}
+
+/// The answer with a log that is followed, also at document A's address.
+pub(in crate::http) async fn live(
+    app: Shared,
+    job: &Seen,
+    which: &OfLive,
+    headers: &HeaderMap,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Answer<Response> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let after = text("last-event-id").or(which.after.as_deref());
+    let wrong = |()| Failure::invalid("what was seen last is `attempt-line`, such as `1-145`");
+    let from = From {
+        claim: which.attempt,
+        after: after.map(|seat| seat.parse().map_err(wrong)).transpose()?,
+        line: which.from_line,
+        tail: which.tail,
+    };
+    let messages = live::follow(Shared::clone(&app), job, from).await?;
+    if let Ok(upgrade) = upgrade {
+        same_origin(&app, headers)?;
+        let busy = || Failure::unavailable("too many watch logs at the moment; try again");
+        let seat = app.tails.seat().ok_or_else(busy)?;
+        return Ok(upgrade.on_upgrade(async move |socket| {
+            talk(app, socket, messages).await;
+            drop(seat);
+        }));
+    }
+    let asked = text(header::UPGRADE.as_str()).unwrap_or_default();
+    if asked.eq_ignore_ascii_case("websocket") {
+        return Err(Failure::bad_request("this is no request for a WebSocket of version 13"));
+    }
+    let events =
+        messages.take_while(|told| std::future::ready(told.is_ok())).filter_map(async |told| {
+            let (seat, message) = told.ok()?;
+            let data = serde_json::to_string(&message).unwrap_or_default();
+            let event = Event::default().event(message.kind()).data(data);
+            Some(Ok::<_, Infallible>(match seat {
+                Some(seat) => event.id(seat.to_string()),
+                None => event,
+            }))
+        });
+    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(ALIVE)).into_response())
+}
+
+/// Browsers let any page open a WebSocket anywhere; only our own pages may read logs.
+fn same_origin(app: &App, headers: &HeaderMap) -> Answer<()> {
+    let text = |name| headers.get(name).and_then(|value: &header::HeaderValue| value.to_str().ok());
+    let Some(origin) = text(header::ORIGIN) else { return Ok(()) };
+    let host = origin.split_once("://").map(|(_, host)| host);
+    if origin == app.config.public_url || (host.is_some() && host == text(header::HOST)) {
+        return Ok(());
+    }
+    Err(Failure::forbidden("a page of another site must not follow logs"))
+}
+
+/// Sends messages until they end, or nobody takes them.
+async fn talk(
+    app: Shared,
+    mut socket: WebSocket,
+    messages: impl Stream<Item = std::io::Result<Told>>,
+) {
+    let messages = messages.ready_chunks(TOGETHER);
+    let mut messages = std::pin::pin!(messages);
+    let mut alive = interval(ALIVE);
+    alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let sent = tokio::select! {
+            batch = messages.next() => match batch {
+                Some(batch) => timeout(TOO_SLOW, send(&mut socket, batch)).await,
+                None => break,
+            },
+            frame = socket.recv() => match frame {
+                Some(Ok(_)) => continue,
+                _ => return,
+            },
+            _ = alive.tick() => {
+                timeout(TOO_SLOW, async { socket.send(Frame::Ping(Vec::new().into())).await.is_ok() }).await
+            }
+            () = app.stopping.cancelled() => break,
+        };
+        if sent != Ok(true) {
+            return;
+        }
+    }
+    let _ = timeout(TOO_SLOW, socket.send(Frame::Close(None))).await;
+}
+
+/// Whether all of it went out.
+async fn send(socket: &mut WebSocket, batch: Vec<std::io::Result<Told>>) -> bool {
+    for told in batch {
+        let Ok((_, message)) = told else { return false };
+        let text = serde_json::to_string(&message).unwrap_or_default();
+        if socket.feed(Frame::Text(text.into())).await.is_err() {
+            return false;
+        }
+    }
+    socket.flush().await.is_ok()
+}
+
+impl OfSearch {
+    fn query(&self) -> Answer<Query> {
+        let (regex, ignore_case) = (self.regex.unwrap_or(false), self.ignore_case.unwrap_or(false));
+        let matcher = Matcher::new(&self.q, regex, ignore_case);
+        let spot = |text: &String| {
+            text.parse().map_err(|()| Failure::invalid("`after` is not the `next` of an answer"))
+        };
+        Ok(Query {
+            matcher: matcher.map_err(|why| Failure::invalid(format!("q: {why}")))?,
+            steps: steps(self.step.as_deref())?,
+            context: self.context.unwrap_or_default().min(MOST_CONTEXT),
+            limit: self.limit.unwrap_or(USUAL).clamp(1, MOST),
+            after: self.after.as_ref().map(spot).transpose()?,
+        })
+    }
+}
+
+/// Search in the log of a job
+#[utoipa::path(
+    get, path = "/api/jobs/{job}/log/search", tag = "runs",
+    params(("job" = String, Path), OfSearch),
+    responses((status = 200, body = LogMatches), Problems)
+)]
+async fn search_job(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path(job): Path<String>,
+    Params(which): Params<OfSearch>,
+) -> Answer<Reply<LogMatches>> {
+    let (_, job) = runs::job(&app, &caller, Right::Read, job_id(&job)?).await?;
+    let query = which.query()?;
+    let log = job.id.filter(|_| job.claim > 0).map(|id| LogId { job: id, claim: job.claim });
+    let places = log.map(|log| Place { log, job: job.name }).into_iter().collect();
+    search::in_logs(&app, places, query).await.map(Reply)
+}
+
+/// Search in the logs of all jobs of a run
+#[utoipa::path(
+    get, path = "/api/runs/{run}/log/search", tag = "runs",
+    params(("run" = String, Path), OfSearch),
+    responses((status = 200, body = LogMatches), Problems)
+)]
+async fn search_run(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path(run): Path<String>,
+    Params(which): Params<OfSearch>,
+) -> Answer<Reply<LogMatches>> {
+    let named = runs::find(&app, &caller, Right::Read, run_id(&run)?).await?;
+    let query = which.query()?;
+    let places = search::of_run(&app, Scope::Org(named.run.org), named.run.id).await?;
+    search::in_logs(&app, places, query).await.map(Reply)
+}
+
+/// Search in the logs of all runs of a repository, the newest first
+#[utoipa::path(
+    get, path = "/api/repos/{owner}/{repo}/log/search", tag = "repositories",
+    params(("owner" = String, Path), ("repo" = String, Path), OfSearch),
+    responses((status = 200, body = LogMatches), Problems)
+)]
+async fn search_repo(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path((owner, repo)): Path<(String, String)>,
+    Params(which): Params<OfSearch>,
+) -> Answer<Reply<LogMatches>> {
+    let (repo, _) = repos::find(&app, &caller, Right::Read, &format!("{owner}/{repo}")).await?;
+    let query = which.query()?;
+    search::in_repo(&app, Scope::Org(repo.org), repo.id, query).await.map(Reply)
+}

@@ -1,0 +1,264 @@
+//! Logs that survive whatever dies: each line once, in order, with its number.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::sleep;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::world::{Server, job};
+use super::{Kind, World, on_both};
+
+/// How many jobs print at once, and how many lines each.
+const JOBS: usize = 50;
+const LINES: u64 = 2_000;
+
+fn workflow(jobs: usize, lines: u64, pause: &str) -> String {
+    let legs: Vec<String> = (0..jobs).map(|leg| leg.to_string()).collect();
+    format!(
+        "
+on: push
+jobs:
+  print:
+    runs-on: linux
+    strategy:
+      fail-fast: false
+      matrix:
+        leg: [{}]
+    steps:
+      - run: |
+          for part in 1 2 3 4; do
+            seq -f '${{{{ matrix.leg }}}} line %.0f' $((part * {lines} / 4 - {lines} / 4 + 1)) $((part * {lines} / 4))
+            {pause}
+          done
+",
+        legs.join(", ")
+    )
+}
+
+/// Each line of a job, as the server numbers them, is there once and in order.
+fn check_log(world: &World, server: &Server, job: &Value) {
+    let path = format!("/api/jobs/{}/log?format=numbered", job["id"]);
+    let (status, text) = world.send(server, "GET", &path, None);
+    assert_eq!(status, 200, "{text}");
+    let text = text.as_str().expect("a log is text");
+    let name = job["name"].as_str().expect("a job has a name");
+    let leg = name.trim_start_matches("print (").trim_end_matches(')');
+    let prefix = format!("{leg} line ");
+    let mut printed = 0;
+    for (at, line) in text.lines().enumerate() {
+        let mut parts = line.splitn(4, ' ');
+        assert_eq!(parts.next(), Some((at + 1).to_string().as_str()), "{name}: {line}");
+        if let Some(number) = parts.nth(2).and_then(|text| text.strip_prefix(prefix.as_str())) {
+            printed += 1;
+            assert_eq!(number, printed.to_string(), "{name}");
+        }
+    }
+    assert_eq!(printed, LINES, "{name} has all its lines");
+}
+
+/// `kiln logs --follow` of one job, whose lines are gathered.
+struct Viewer {
+    child: Child,
+    lines: std::thread::JoinHandle<Vec<String>>,
+}
+
+impl Viewer {
+    fn new(world: &World, server: &Server, job: &Value) -> Self {
+        let id = job["id"].to_string();
+        let arguments = [
+            "logs",
+            &id,
+            "--follow",
+            "--raw",
+            "--server",
+            &server.address,
+            "--token",
+            server.token(),
+        ];
+        let mut command = world.place.command("", &arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("the binary was built for this test");
+        let out = BufReader::new(child.stdout.take().expect("it is a pipe"));
+        let lines = std::thread::spawn(move || out.lines().map_while(Result::ok).collect());
+        Self { child, lines }
+    }
+
+    fn kill(mut self) {
+        self.child.kill().expect("it is ours");
+        self.child.wait().expect("it is ours");
+        let _ = self.lines.join();
+    }
+
+    /// What it has shown at its end.
+    fn lines(mut self) -> Vec<String> {
+        assert!(self.child.wait().expect("it is ours").success());
+        self.lines.join().expect("it only reads")
+    }
+}
+
+on_both! {
+    /// C11
+    fn fifty_jobs_that_print_lose_no_line_when_server_and_viewers_die(world) {
+        let mut server = world.server("server");
+        let _runner = world.runner_with(&server, "one", &["linux"], &["--jobs", "50"]);
+        world.repository(&server, "app", &workflow(JOBS, LINES, "sleep 0.5"));
+        let run = world.trigger(&server, "app");
+        world.until(&server, "all jobs run", |world| {
+            let run = world.run(&server, run);
+            let jobs = run["jobs"].as_array()?;
+            let started = jobs.iter().filter(|job| job["attempt"] == 1).count();
+            (started == JOBS).then_some(())
+        });
+        let shown = world.run(&server, run);
+        let jobs = shown["jobs"].as_array().expect("a run has jobs");
+        let mut viewers: BTreeMap<usize, Viewer> =
+            [0, 7, 23].map(|at| (at, Viewer::new(&world, &server, &jobs[at]))).into();
+        let port = format!("127.0.0.1:{}", server.port());
+        for turn in 0..3_u64 {
+            sleep(Duration::from_millis(200 + 150 * turn));
+            server.program.kill();
+            if let Some(viewer) = viewers.remove(&7) {
+                viewer.kill();
+            }
+            server = world.server_at("server", &port);
+        }
+        let ended = world.ended(&server, run);
+        assert_eq!(ended["conclusion"], "success", "{ended:#}");
+        for job in ended["jobs"].as_array().expect("a run has jobs") {
+            assert_eq!(job["attempt"], 1, "the runner went on with it");
+            check_log(&world, &server, job);
+        }
+        // Viewers go on by themselves, and see what everybody sees.
+        for (at, viewer) in viewers {
+            let job = &jobs[at];
+            let log = world.log(&server, job);
+            assert_eq!(viewer.lines(), log.lines().collect::<Vec<_>>(), "{}", job["name"]);
+        }
+        // The archive says the same.
+        world.until(&server, "all logs are archived", |world| {
+            let left = std::fs::read_dir(world.place.path().join("server/logs/live")).ok()?;
+            (left.count() == 0).then_some(())
+        });
+        for job in ended["jobs"].as_array().expect("a run has jobs") {
+            check_log(&world, &server, job);
+        }
+    }
+
+    /// C11 S7
+    fn what_a_killed_runner_printed_is_kept_and_the_next_try_has_a_log_of_its_own(world) {
+        let server = world.server("server");
+        let first = world.runner(&server, "first", &["linux"]);
+        let place = world.place.path().display().to_string();
+        world.repository(&server, "app", &format!("
+on: push
+jobs:
+  a:
+    runs-on: linux
+    steps:
+      - run: |
+          seq -f 'line %.0f' 1 5000
+          echo try >> {place}/tries
+          test $(wc -l < {place}/tries) -ge 2 || sleep 600
+"));
+        let run = world.trigger(&server, "app");
+        world.file(&server, "tries");
+        first.kill();
+        let _again = world.runner_again(&server, "first");
+        let ended = world.ended(&server, run);
+        assert_eq!(ended["conclusion"], "success", "{ended:#}");
+        let id = &job(&ended, "a")["id"];
+        for attempt in [1, 2] {
+            let path = format!("/api/jobs/{id}/log?attempt={attempt}&grep=%5Eline%20&regex=true");
+            let (_, text) = world.send(&server, "GET", &path, None);
+            let lines: Vec<&str> = text.as_str().expect("it is text").lines().collect();
+            // What was printed last may have died with the runner, but nothing before it.
+            assert!(attempt == 1 || lines.len() == 5_000, "{attempt}: {}", lines.len());
+            for (at, line) in lines.iter().enumerate() {
+                assert_eq!(*line, format!("line {}", at + 1), "attempt {attempt}");
+            }
+        }
+    }
+}
+
+/// Passes connections on to the server that is meant at the time, as a load balancer does.
+struct Balancer {
+    address: String,
+    target: Arc<Mutex<String>>,
+}
+
+impl Balancer {
+    fn new(target: &Server) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has room");
+        let address = format!("http://{}", listener.local_addr().expect("it is bound"));
+        let target = Arc::new(Mutex::new(format!("127.0.0.1:{}", target.port())));
+        let meant = Arc::clone(&target);
+        std::thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let meant = meant.lock().expect("nobody panics").clone();
+                if let Ok(server) = TcpStream::connect(meant) {
+                    pass(&client, &server);
+                    pass(&server, &client);
+                }
+            }
+        });
+        Self { address, target }
+    }
+
+    fn switch(&self, target: &Server) {
+        let address = format!("127.0.0.1:{}", target.port());
+        *self.target.lock().expect("nobody panics") = address;
+    }
+}
+
+/// Copies from one side to the other until either ends.
+fn pass(from: &TcpStream, to: &TcpStream) {
+    let (Ok(mut from), Ok(mut to)) = (from.try_clone(), to.try_clone()) else { return };
+    std::thread::spawn(move || {
+        let mut buffer = [0; 16 << 10];
+        while let Ok(count) = from.read(&mut buffer) {
+            if count == 0 || to.write_all(&buffer[..count]).is_err() {
+                break;
+            }
+        }
+        let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+    });
+}
+
+/// C11 H2
+#[test]
+fn a_server_that_dies_hands_its_live_logs_to_the_other() {
+    let world = World::new(Kind::Postgres);
+    let logs = world.place.path().join("shared-logs").display().to_string();
+    let keys = world.place.path().join("keys").display().to_string();
+    let shared = ["--set", &format!("logs_folder={logs}"), "--set", &format!("keys_file={keys}")];
+    let one = world.server_with("one", &shared);
+    let two = world.server_with("two", &shared).with_token_of(&one);
+    let balancer = Balancer::new(&one);
+    let _runner = world.runner_at(&one, &balancer.address, "one", &["linux"], &["--jobs", "8"]);
+    world.repository(&one, "app", &workflow(8, LINES, "sleep 0.7"));
+    let run = world.trigger(&one, "app");
+    world.until(&one, "all jobs run", |world| {
+        let run = world.run(&one, run);
+        let jobs = run["jobs"].as_array()?;
+        (jobs.iter().filter(|job| job["attempt"] == 1).count() == 8).then_some(())
+    });
+    let jobs = world.run(&two, run)["jobs"].as_array().expect("a run has jobs").clone();
+    // Somebody watches at the other server from the beginning.
+    let viewer = Viewer::new(&world, &two, &jobs[3]);
+    sleep(Duration::from_millis(500));
+    balancer.switch(&two);
+    one.program.kill();
+    let ended = world.ended(&two, run);
+    assert_eq!(ended["conclusion"], "success", "{ended:#}");
+    for job in ended["jobs"].as_array().expect("a run has jobs") {
+        assert_eq!(job["attempt"], 1, "the runner went on with it");
+        check_log(&world, &two, job);
+    }
+    let log = world.log(&two, &jobs[3]);
+    assert_eq!(viewer.lines(), log.lines().collect::<Vec<_>>());
+}
