@@ -93,6 +93,15 @@ struct Known {
     table: Option<Arc<Table>>,
 }
 
+impl Known {
+    fn length(&self) -> u64 {
+        match &self.table {
+            Some(table) => table.index.length,
+            None => self.chunks.length(),
+        }
+    }
+}
+
 impl LogId {
     fn folder(self) -> String {
         format!("live/{}", self.name())
@@ -175,7 +184,7 @@ impl Shelf {
             self.refresh(id, &mut known).await?;
         }
         let end = from.saturating_add(bytes.len() as u64);
-        let length = known.table.as_ref().map_or(known.chunks.length(), |table| table.index.length);
+        let length = known.length();
         if length > self.limit {
             return Ok(end);
         }
