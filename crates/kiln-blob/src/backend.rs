@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use futures_util::{StreamExt as _, stream};
@@ -104,6 +105,45 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// Addresses under which others can write and read objects as they are, without us.
     fn direct(&self) -> Option<&dyn Direct> {
         None
+    }
+}
+
+impl<B: Backend + ?Sized> Backend for Arc<B> {
+    fn put<'a>(&'a self, name: &'a Name, content: Content) -> Work<'a, u64> {
+        (**self).put(name, content)
+    }
+
+    fn get<'a>(&'a self, name: &'a Name, span: Span) -> Work<'a, Found> {
+        (**self).get(name, span)
+    }
+
+    fn size<'a>(&'a self, name: &'a Name) -> Work<'a, Option<u64>> {
+        (**self).size(name)
+    }
+
+    fn exist<'a>(&'a self, names: &'a [Name]) -> Work<'a, Vec<bool>> {
+        (**self).exist(names)
+    }
+
+    fn delete<'a>(&'a self, name: &'a Name) -> Work<'a, ()> {
+        (**self).delete(name)
+    }
+
+    fn list<'a>(
+        &'a self,
+        folder: &'a Name,
+        after: Option<&'a Name>,
+        most: usize,
+    ) -> Work<'a, Vec<Entry>> {
+        (**self).list(folder, after, most)
+    }
+
+    fn sweep(&self, before: SystemTime) -> Work<'_, u64> {
+        (**self).sweep(before)
+    }
+
+    fn direct(&self) -> Option<&dyn Direct> {
+        (**self).direct()
     }
 }
 

@@ -131,9 +131,7 @@ fn too_many(passed: &Passed, size: Option<u64>) -> Option<BlobError> {
 fn compare(passed: &Passed, expected: Digest, size: Option<u64>) -> Result<(), BlobError> {
     let (found, length) = passed.seen();
     match size {
-        Some(size) if size != length => {
-            Err(BlobError::WrongSize { expected: size, found: length })
-        }
+        Some(size) if size != length => Err(BlobError::WrongSize { expected: size, found: length }),
         _ if found != expected => Err(BlobError::WrongDigest { expected, found }),
         _ => Ok(()),
     }

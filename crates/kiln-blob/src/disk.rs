@@ -126,6 +126,8 @@ impl Backend for Disk {
         Box::pin(async move {
             let remove = |root: &Path, path: PathBuf| {
                 match fs::remove_file(&path) {
+                    // A folder is no object.
+                    Err(error) if error.kind() == io::ErrorKind::IsADirectory => return Ok(()),
                     Err(error) if !is_missing(&error) => return Err(error),
                     _ => {}
                 }

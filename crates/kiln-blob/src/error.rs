@@ -9,7 +9,9 @@ use crate::{Digest, Name};
 pub enum BlobError {
     #[error("there is no object `{0}`")]
     NotFound(Name),
-    #[error("`{0}` is no name of an object; expected parts of letters, digits, `.`, `_` and `-` between slashes, none of which begins with a dot")]
+    #[error(
+        "`{0}` is no name of an object; expected parts of letters, digits, `.`, `_` and `-` between slashes, none of which begins with a dot"
+    )]
     NotAName(String),
     #[error("`{0}` is no SHA-256; expected 64 hexadecimals in small letters")]
     NotADigest(String),

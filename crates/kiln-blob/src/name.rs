@@ -96,7 +96,8 @@ mod tests {
         }
         let long = "a/".repeat(300);
         let wide = "a".repeat(201);
-        let broken = ["", "/", "a/", "/a", "a//b", ".", "..", "a/../b", "a/.tmp", "ä", "a b", "a\0"];
+        let broken =
+            ["", "/", "a/", "/a", "a//b", ".", "..", "a/../b", "a/.tmp", "ä", "a b", "a\0"];
         for broken in broken.into_iter().chain([long.as_str(), wide.as_str(), "a\\b", "a%2f"]) {
             assert!(Name::new(broken).is_err(), "{broken}");
         }

@@ -36,8 +36,7 @@ impl Claims {
             &self.organization.to_be_bytes(),
             job.as_ref().map_or(&[], |job| job),
         ];
-        let with_length =
-            |field: &[u8]| [&(field.len() as u64).to_be_bytes()[..], field].concat();
+        let with_length = |field: &[u8]| [&(field.len() as u64).to_be_bytes()[..], field].concat();
         fields.into_iter().flat_map(with_length).collect()
     }
 }

@@ -14,6 +14,7 @@ use crate::http::health::Probe;
 use crate::logs::Logs;
 use crate::seal::Vault;
 use crate::sources::Workflows;
+use crate::storage::Storage;
 use crate::tasks::Board;
 use crate::token::Signer;
 
@@ -29,6 +30,8 @@ pub struct App {
     /// Opens secrets that are kept, and seals them to runners.
     pub vault: Vault,
     pub logs: Arc<dyn Logs>,
+    /// Where bytes lie, and the addresses under which they are sent and had.
+    pub storage: Storage,
     /// Repositories, and what their workflows say at a commit.
     pub workflows: Workflows,
     pub fleet: Fleet,

@@ -25,6 +25,7 @@ use crate::logs::FileLogs;
 use crate::seal::{KEY, Key, Vault};
 use crate::service::context::Contexts;
 use crate::sources::{Sources, Workflows};
+use crate::storage::Storage;
 use crate::tasks::{Board, Duties};
 use crate::token::{Signer, random};
 use crate::{serve, shutdown};
@@ -46,6 +47,8 @@ pub enum StartError {
     Locked { path: PathBuf, process: Option<u32> },
     #[error("database `{database}`: {error}")]
     Store { database: String, error: StoreError },
+    #[error("cannot use the place for bytes: {0}")]
+    Storage(kiln_blob::BlobError),
     #[error("cannot use the keys in `{}`: {why}", path.display())]
     Keys { path: PathBuf, why: String },
 }
@@ -97,11 +100,12 @@ impl Server {
         store.migrate().await.map_err(explain)?;
         let signer = signer(&store).await.map_err(explain)?;
         let vault = vault(&config)?;
+        let storage = Storage::open(&config.storage, &signer).map_err(StartError::Storage)?;
         let welcome = first::welcome(&store, &config).await.map_err(explain)?;
         if let Err(error) = first::write_client_file(&config, &welcome) {
             return Err(StartError::Folder { path: config.data.clone(), error });
         }
-        let app = Arc::new(app(config, store, signer, vault, sources));
+        let app = Arc::new(app(config, store, signer, vault, storage, sources));
         let duties = Duties::start(&app);
         let held = Held { _folder: folder, _database: database };
         Ok(Self { app, duties, welcome, held })
@@ -131,6 +135,7 @@ fn app(
     store: Store,
     signer: Signer,
     vault: Vault,
+    storage: Storage,
     sources: Arc<dyn Sources>,
 ) -> App {
     let runs = Runs::new(store.clone(), Arc::new(Contexts));
@@ -140,6 +145,7 @@ fn app(
         runs,
         signer,
         vault,
+        storage,
         logs: Arc::new(FileLogs::new(config.data.join("logs"), config.log_bytes)),
         workflows: Workflows::new(sources),
         fleet: Fleet::start(&store, &bus, config.rates),

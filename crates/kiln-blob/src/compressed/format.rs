@@ -23,7 +23,7 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn frame(&mut self, raw: &[u8]) -> Vec<u8> {
         self.size += raw.len() as u64;
-        let (bytes, mark) = match zstd::bulk::compress(raw, LEVEL) {
+        let (bytes, mark) = match compress(raw) {
             Ok(packed) if packed.len() < raw.len() => (packed, 0),
             _ => (raw.to_vec(), PLAIN),
         };
@@ -37,6 +37,13 @@ impl Writer {
         let size = self.size.to_le_bytes();
         [&self.lengths, &size[..], &frames.to_le_bytes(), MARK].concat()
     }
+}
+
+/// With a checksum, so that what rotted is noticed.
+fn compress(raw: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut compressor = zstd::bulk::Compressor::new(LEVEL)?;
+    compressor.include_checksum(true)?;
+    compressor.compress(raw)
 }
 
 /// Where the frames of an object lie.

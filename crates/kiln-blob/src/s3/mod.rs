@@ -15,7 +15,9 @@ use std::time::Duration;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::path::Path;
-use object_store::{BackoffConfig, ClientOptions, ObjectStore as _, ObjectStoreExt as _, RetryConfig};
+use object_store::{
+    BackoffConfig, ClientOptions, ObjectStore as _, ObjectStoreExt as _, RetryConfig,
+};
 
 use crate::backend::{Backend, Direct, Entry, Found, Span, Work};
 use crate::{BlobError, Content, Name};

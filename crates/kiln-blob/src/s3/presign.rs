@@ -25,7 +25,12 @@ pub(super) struct Request<'a> {
     pub(super) region: &'a str,
 }
 
-pub(super) fn presign(request: &Request<'_>, id: &str, secret: &str, token: Option<&str>) -> String {
+pub(super) fn presign(
+    request: &Request<'_>,
+    id: &str,
+    secret: &str,
+    token: Option<&str>,
+) -> String {
     presign_at(request, id, secret, token, now())
 }
 

@@ -5,6 +5,7 @@
 
 mod board;
 mod driver;
+mod garbage;
 mod lanes;
 mod leases;
 mod old_logs;
@@ -83,6 +84,7 @@ fn all(app: &Shared) -> Vec<Box<dyn Duty>> {
         Box::new(lanes::Lanes),
         Box::new(retention::Retention::new(config.keep)),
         Box::new(old_logs::OldLogs::default()),
+        Box::new(garbage::Garbage::default()),
         Box::new(runners::Runners { after: config.forget_runners }),
     ]
 }

@@ -20,6 +20,7 @@ use kiln_server::logs::FileLogs;
 use kiln_server::seal::{Key, Vault};
 use kiln_server::service::context::{Context, Contexts};
 use kiln_server::sources::{CommitInfo, Location, Resolved, SourceError, Sources, Workflows};
+use kiln_server::storage::Storage;
 use kiln_server::tasks::Board;
 use kiln_server::token::{Kind, Secret, Signer};
 use kiln_store::directory::{organizations, pools, registration_keys, repositories, workflows};
@@ -56,6 +57,7 @@ pub(crate) struct Options {
     pub(crate) log_bytes: u64,
     pub(crate) allow_shared_host: bool,
     pub(crate) authentication: bool,
+    pub(crate) grace: Duration,
 }
 
 impl Default for Options {
@@ -65,6 +67,7 @@ impl Default for Options {
             log_bytes: 64 << 20,
             allow_shared_host: false,
             authentication: true,
+            grace: Duration::from_hours(24),
         }
     }
 }
@@ -83,7 +86,10 @@ impl Server {
         let sources = Arc::new(MemorySources::default());
         let runs = Runs::new(store.clone(), Arc::new(Contexts));
         let bus = Bus::start(&store, Duration::from_secs(2));
+        let signer = Signer::new(b"the key of a test");
+        let bytes = Config::in_folder(data.path()).storage;
         let app = Arc::new(App {
+            storage: Storage::open(&bytes, &signer).unwrap(),
             config: Config {
                 listen: address,
                 public_url: format!("http://{address}"),
@@ -92,11 +98,12 @@ impl Server {
                 authentication: options.authentication,
                 allow_shared_host: options.allow_shared_host,
                 log_bytes: options.log_bytes,
+                storage: kiln_server::config::Storage { grace: options.grace, ..bytes.clone() },
                 ..Config::in_folder(data.path())
             },
             traffic: Traffic::new(&runs, Policy::Fair),
             runs,
-            signer: Signer::new(b"the key of a test"),
+            signer,
             vault: Vault::new(Key::generate(), Vec::new()),
             logs: Arc::new(FileLogs::new(data.path().join("logs"), options.log_bytes)),
             workflows: Workflows::new(Arc::clone(&sources) as Arc<dyn Sources>),

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 
 use super::access::{LoginArgs, TokenArgs, WhoamiArgs};
 use super::fleet::{PauseArgs, QueueArgs, ResumeArgs, RunnersArgs};
+use super::storage::StorageArgs;
 use super::{ProgressView, repo::RepoArgs};
 
 /// Commands that ask a server.
@@ -20,6 +21,7 @@ pub(crate) enum ClientCommand {
     Repo(RepoArgs),
     Runners(RunnersArgs),
     Queue(QueueArgs),
+    Storage(StorageArgs),
     Pause(PauseArgs),
     Resume(ResumeArgs),
     Token(TokenArgs),
