@@ -71,6 +71,8 @@ ids! {
     ManifestId 'm';
     ArtifactId 'a';
     CacheId 'c';
+    /// Bytes on their way.
+    UploadId 'z';
 }
 
 impl JobId {

@@ -4,6 +4,7 @@
 //! never renamed or removed while runners that know it may still be about; a new one has a default.
 
 pub mod api;
+pub mod blob;
 pub mod github;
 pub mod headers;
 pub mod job;

@@ -15,6 +15,7 @@ use crate::logs::Logs;
 use crate::logs::tails::Tails;
 use crate::seal::Vault;
 use crate::sources::Workflows;
+use crate::storage::Storage;
 use crate::tasks::Board;
 use crate::token::Signer;
 
@@ -32,6 +33,8 @@ pub struct App {
     pub logs: Arc<dyn Logs>,
     /// Logs that are watched on other servers.
     pub tails: Tails,
+    /// Where bytes lie, and the addresses under which they are sent and had.
+    pub storage: Storage,
     /// Repositories, and what their workflows say at a commit.
     pub workflows: Workflows,
     pub fleet: Fleet,

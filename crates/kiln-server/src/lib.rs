@@ -23,6 +23,7 @@ pub mod service;
 mod shutdown;
 pub mod sources;
 mod start;
+pub mod storage;
 pub mod tasks;
 pub mod token;
 

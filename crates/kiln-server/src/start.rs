@@ -16,16 +16,18 @@ use tokio_util::sync::CancellationToken;
 use crate::app::{App, Shared};
 use crate::auth::Bearers;
 use crate::bus::Bus;
-use crate::config::Config;
+use crate::config::{Config, Place};
 use crate::files::{self, FolderLock};
 use crate::first::{self, Welcome};
 use crate::fleet::Fleet;
 use crate::http::health::Probe;
-use crate::logs::FileLogs;
+use crate::logs::objects::{BlobObjects, ObjectLogs};
 use crate::logs::tails::Tails;
+use crate::logs::{FileLogs, Logs};
 use crate::seal::{KEY, Key, Vault};
 use crate::service::context::Contexts;
 use crate::sources::{Sources, Workflows};
+use crate::storage::Storage;
 use crate::tasks::{Board, Duties};
 use crate::token::{Signer, random};
 use crate::{serve, shutdown};
@@ -47,6 +49,8 @@ pub enum StartError {
     Locked { path: PathBuf, process: Option<u32> },
     #[error("database `{database}`: {error}")]
     Store { database: String, error: StoreError },
+    #[error("cannot use the place for bytes: {0}")]
+    Storage(kiln_blob::BlobError),
     #[error("cannot use the keys in `{}`: {why}", path.display())]
     Keys { path: PathBuf, why: String },
 }
@@ -98,11 +102,12 @@ impl Server {
         store.migrate().await.map_err(explain)?;
         let signer = signer(&store).await.map_err(explain)?;
         let vault = vault(&config)?;
+        let storage = Storage::open(&config.storage, &signer).map_err(StartError::Storage)?;
         let welcome = first::welcome(&store, &config).await.map_err(explain)?;
         if let Err(error) = first::write_client_file(&config, &welcome) {
             return Err(StartError::Folder { path: config.data.clone(), error });
         }
-        let app = Arc::new(app(config, store, signer, vault, sources));
+        let app = Arc::new(app(config, store, signer, vault, storage, sources));
         let duties = Duties::start(&app);
         let held = Held { _folder: folder, _database: database };
         Ok(Self { app, duties, welcome, held })
@@ -132,6 +137,7 @@ fn app(
     store: Store,
     signer: Signer,
     vault: Vault,
+    storage: Storage,
     sources: Arc<dyn Sources>,
 ) -> App {
     let runs = Runs::new(store.clone(), Arc::new(Contexts));
@@ -141,7 +147,8 @@ fn app(
         runs,
         signer,
         vault,
-        logs: Arc::new(FileLogs::new(&config.logs_folder, config.log_bytes)),
+        logs: logs(&config, &storage),
+        storage,
         workflows: Workflows::new(sources),
         tails: Tails::start(&store, &bus),
         fleet: Fleet::start(&store, &bus, config.rates),
@@ -152,6 +159,17 @@ fn app(
         stopping: CancellationToken::new(),
         store,
         config,
+    }
+}
+
+/// Logs go where bytes go, when that is a store that servers share.
+fn logs(config: &Config, storage: &Storage) -> Arc<dyn Logs> {
+    match config.storage.place {
+        Place::Folder(_) => Arc::new(FileLogs::new(&config.logs_folder, config.log_bytes)),
+        Place::S3(_) => {
+            let objects = BlobObjects::new(Arc::clone(storage.backend()));
+            Arc::new(ObjectLogs::new(Arc::new(objects), config.log_bytes))
+        }
     }
 }
 

@@ -108,6 +108,11 @@ impl Signer {
         Self(Hmac::new_from_slice(key).expect("a key of any length will do"))
     }
 
+    /// A secret of its own for something else, which tells nothing about this one.
+    pub fn derive(&self, purpose: &str) -> Vec<u8> {
+        self.mac("derive ", purpose.as_bytes()).finalize().into_bytes().to_vec()
+    }
+
     pub fn access(&self, access: Access) -> String {
         self.sign(ACCESS, &[access.runner.0, access.epoch, millis(access.until)])
     }

@@ -3,7 +3,7 @@
 use kiln_core::id::{
     ArtifactId, BlobId, CacheId, DeliveryId, EnvironmentId, JobId, LaneId, ManifestId, ObjectId,
     OrgId, PoolId, QueueId, RegistrationKeyId, RepoId, RunId, RunnerId, ScheduleId, TeamId,
-    TokenId, UserId, WorkflowId,
+    TokenId, UploadId, UserId, WorkflowId,
 };
 use kiln_core::time::Timestamp;
 
@@ -32,7 +32,7 @@ macro_rules! columns {
 columns! {
     ArtifactId, BlobId, CacheId, DeliveryId, EnvironmentId, JobId, LaneId, ManifestId, ObjectId,
     OrgId, PoolId, QueueId, RegistrationKeyId, RepoId, RunId, RunnerId, ScheduleId, TeamId, TokenId,
-    UserId, WorkflowId,
+    UploadId, UserId, WorkflowId,
 }
 
 impl From<Timestamp> for Value {

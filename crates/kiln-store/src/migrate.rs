@@ -34,6 +34,11 @@ const STEPS: &[Step] = &[
         name: "what a server needs beside the runs",
         text: include_str!("../migrations/0003_control_plane.sql"),
     },
+    Step {
+        version: 4,
+        name: "where bytes lie and how they get there",
+        text: include_str!("../migrations/0004_bytes.sql"),
+    },
 ];
 
 /// What each word in braces stands for.

@@ -8,6 +8,7 @@ mod repo;
 mod runner;
 mod server;
 mod sim;
+mod storage;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -28,6 +29,7 @@ pub(crate) use repo::{RepoArgs, RepoCommand};
 pub(crate) use runner::{AgentArgs, AgentCommand, AgentOptions, DataArg, LogFormat, RunnerBackend};
 pub(crate) use server::{ConfigArgs, ConfigCommand, DoctorArgs, ServeArgs, SettingArgs, UpArgs};
 pub(crate) use sim::{RecordArgs, SimArgs, SimCommand};
+pub(crate) use storage::{StorageArgs, StorageCommand};
 
 /// Check, explain, draw and run GitHub Actions workflows on this machine
 ///

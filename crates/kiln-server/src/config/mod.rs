@@ -7,6 +7,7 @@ mod file;
 mod keys;
 mod network;
 mod settings;
+mod storage;
 mod values;
 
 use std::net::SocketAddr;
@@ -22,6 +23,7 @@ use crate::fleet::Rates;
 pub use keys::{KEYS, Key, reference};
 pub use network::Network;
 pub use settings::{Origin, Problem, Setting, Settings};
+pub use storage::{Place, Storage};
 
 /// The file that is read when none is named and this one exists.
 pub const USUAL_FILE: &str = "/etc/kiln/kiln.toml";
@@ -48,6 +50,8 @@ pub struct Config {
     /// Whose word about the address of a client counts.
     pub trusted_proxies: Vec<Network>,
     pub outbound: Outbound,
+    /// Where bytes lie, and how many may come.
+    pub storage: Storage,
     /// Bytes that the log of a job may have; what is longer is cut.
     pub log_bytes: u64,
     /// How much runners may ask of this server.
@@ -151,6 +155,7 @@ impl Take<'_> {
             logs_folder: self
                 .optional("logs_folder", values::path)
                 .unwrap_or_else(|| data.join("logs")),
+            storage: self.storage(&data),
             data,
             authentication: self.get("authentication", values::flag),
             allow_shared_host: self.get("allow_shared_host", values::flag),

@@ -78,6 +78,7 @@ impl Setting {
                 Err(_) => "…".to_owned(),
             },
             "proxy" => without_password(text),
+            "storage.s3_secret" => "…".to_owned(),
             _ => text.to_owned(),
         })
     }

@@ -49,6 +49,14 @@ pub(super) fn path(text: &str) -> Read<PathBuf> {
     Ok(text.into())
 }
 
+/// Letters without spaces, such as the name of a bucket.
+pub(super) fn word(text: &str) -> Read<String> {
+    if text.is_empty() || text.chars().any(|c| c.is_control() || c.is_whitespace()) {
+        return Err("expected a word without spaces".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
 pub(super) fn certificates(text: &str) -> Read<PathBuf> {
     let path = path(text)?;
     let content =

@@ -34,6 +34,7 @@ pub fn routes() -> OpenApiRouter<Shared> {
         .merge(openapi::routes())
         .merge(health::routes())
         .merge(people)
+        .merge(api::blobs::routes())
         .merge(git::routes())
         .merge(runner::routes())
         .merge(worker::routes())

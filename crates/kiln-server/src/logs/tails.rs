@@ -19,7 +19,7 @@ use crate::bus::Bus;
 pub const TELL: Duration = Duration::from_secs(5);
 /// How long that holds for those who hear it.
 const HOLDS: Duration = Duration::from_secs(15);
-/// How many may watch on WebSockets at once.
+/// How many may watch by sockets of their own at once.
 const VIEWERS: usize = 4_096;
 /// How many logs are remembered as watched.
 const REMEMBERED: usize = 10_000;
@@ -50,7 +50,7 @@ impl Tails {
         Self { store: store.clone(), watched, viewers }
     }
 
-    /// A place for somebody who watches on a WebSocket, which is no connection of the server any more; none if there
+    /// A place for somebody who watches by a socket, which is no connection of the server any more; none if there
     /// are too many.
     pub fn seat(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.viewers).try_acquire_owned().ok()

@@ -6,6 +6,7 @@
 mod archive;
 mod board;
 mod driver;
+mod garbage;
 mod lanes;
 mod leases;
 mod old_logs;
@@ -85,6 +86,7 @@ fn all(app: &Shared) -> Vec<Box<dyn Duty>> {
         Box::new(retention::Retention::new(config.keep)),
         Box::new(archive::Archive::default()),
         Box::new(old_logs::OldLogs::default()),
+        Box::new(garbage::Garbage::default()),
         Box::new(runners::Runners { after: config.forget_runners }),
     ]
 }

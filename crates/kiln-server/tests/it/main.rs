@@ -23,6 +23,7 @@ macro_rules! on_both {
 }
 
 mod api;
+mod blobs;
 mod duties;
 mod fleet;
 mod git;

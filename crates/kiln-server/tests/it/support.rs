@@ -22,6 +22,7 @@ use kiln_server::logs::tails::Tails;
 use kiln_server::seal::{Key, Vault};
 use kiln_server::service::context::{Context, Contexts};
 use kiln_server::sources::{CommitInfo, Location, Resolved, SourceError, Sources, Workflows};
+use kiln_server::storage::Storage;
 use kiln_server::tasks::Board;
 use kiln_server::token::{Kind, Secret, Signer};
 use kiln_store::directory::{organizations, pools, registration_keys, repositories, workflows};
@@ -60,6 +61,7 @@ pub(crate) struct Options {
     pub(crate) authentication: bool,
     /// A folder for logs that several servers share.
     pub(crate) logs: Option<PathBuf>,
+    pub(crate) grace: Duration,
 }
 
 impl Default for Options {
@@ -70,6 +72,7 @@ impl Default for Options {
             allow_shared_host: false,
             authentication: true,
             logs: None,
+            grace: Duration::from_hours(24),
         }
     }
 }
@@ -88,7 +91,10 @@ impl Server {
         let sources = Arc::new(MemorySources::default());
         let runs = Runs::new(store.clone(), Arc::new(Contexts));
         let bus = Bus::start(&store, Duration::from_secs(2));
+        let signer = Signer::new(b"the key of a test");
+        let bytes = Config::in_folder(data.path()).storage;
         let app = Arc::new(App {
+            storage: Storage::open(&bytes, &signer).unwrap(),
             config: Config {
                 listen: address,
                 public_url: format!("http://{address}"),
@@ -97,11 +103,12 @@ impl Server {
                 authentication: options.authentication,
                 allow_shared_host: options.allow_shared_host,
                 log_bytes: options.log_bytes,
+                storage: kiln_server::config::Storage { grace: options.grace, ..bytes.clone() },
                 ..Config::in_folder(data.path())
             },
             traffic: Traffic::new(&runs, Policy::Fair),
             runs,
-            signer: Signer::new(b"the key of a test"),
+            signer,
             vault: Vault::new(Key::generate(), Vec::new()),
             logs: Arc::new(FileLogs::new(
                 options.logs.unwrap_or_else(|| data.path().join("logs")),

@@ -55,24 +55,135 @@ pub async fn put(
             (Value::Null, place.into())
         }
     };
-    // The update locks the row, so that a collector that is about to remove it sees that it is used.
-    let row = tx
-        .one(
-            "blob",
-            "INSERT INTO blobs (hash, size, payload, place, created_at) VALUES ($1, $2, $3, $4, $5) \
-             ON CONFLICT (hash) DO UPDATE SET unused_since = NULL \
-             RETURNING id, hash, size, payload, place",
-            &[hash.into(), size.into(), payload, place, tx.now().into()],
-        )
-        .await?;
-    let blob = blob(&row)?;
-    tx.execute(
-        "INSERT INTO blob_links (org_id, blob_id, created_at) VALUES ($1, $2, $3) \
-         ON CONFLICT DO NOTHING",
-        &[org.into(), blob.id.into(), tx.now().into()],
-    )
-    .await?;
+    let blob = insert(tx, hash, size, [payload, place, Value::Null]).await?;
+    link(tx, org, blob.id).await?;
     Ok(blob)
+}
+
+/// Bytes that are kept outside of the database.
+#[derive(Debug, Clone)]
+pub struct NewBlob {
+    pub hash: Vec<u8>,
+    pub size: i64,
+    pub place: String,
+    /// How many bytes are there: fewer than the size where they are compressed, or a list of chunks.
+    pub stored: i64,
+    /// The places of the packs that it needs.
+    pub packs: Vec<String>,
+}
+
+/// Like [`put`], for bytes that are outside of the database. If a pack that it needs is gone, because
+/// nothing else needed it for too long, it is refused, and the bytes have to be sent again.
+pub async fn keep(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    org: OrgId,
+    new: NewBlob,
+) -> Result<Blob, StoreError> {
+    names::hash("the hash of a blob", &new.hash)?;
+    names::line("the place of a blob", &new.place, 1_000)?;
+    names::within("the size of a blob", new.size, 0, kiln_core::id::LIMIT)?;
+    names::within("the stored size of a blob", new.stored, 0, kiln_core::id::LIMIT)?;
+    organizations::require(tx, scope, org).await?;
+    let outside = [Value::Null, new.place.as_str().into(), new.stored.into()];
+    let blob = insert(tx, &new.hash, new.size, outside).await?;
+    link(tx, org, blob.id).await?;
+    // If others have put the same, theirs stays, and this one's packs are not needed.
+    if blob.body == Body::At(new.place) {
+        need(tx, blob.id, &new.packs).await?;
+    }
+    Ok(blob)
+}
+
+async fn insert(
+    tx: &mut Tx<'_>,
+    hash: &[u8],
+    size: i64,
+    [payload, place, stored]: [Value; 3],
+) -> Result<Blob, StoreError> {
+    // The update locks the row, so that a collector that is about to remove it sees that it is used.
+    let sql = "INSERT INTO blobs (hash, size, payload, place, stored, created_at) \
+               VALUES ($1, $2, $3, $4, $5, $6) \
+               ON CONFLICT (hash) DO UPDATE SET unused_since = NULL \
+               RETURNING id, hash, size, payload, place";
+    let row = [hash.into(), size.into(), payload, place, stored, tx.now().into()];
+    blob(&tx.one("blob", sql, &row).await?)
+}
+
+async fn link(tx: &mut Tx<'_>, org: OrgId, blob: BlobId) -> Result<(), StoreError> {
+    let sql = "INSERT INTO blob_links (org_id, blob_id, created_at) VALUES ($1, $2, $3) \
+               ON CONFLICT DO NOTHING";
+    tx.execute(sql, &[org.into(), blob.into(), tx.now().into()]).await?;
+    Ok(())
+}
+
+/// The update locks the packs, in one order, so that no collector removes them from now on.
+async fn need(tx: &mut Tx<'_>, blob: BlobId, packs: &[String]) -> Result<(), StoreError> {
+    if packs.is_empty() {
+        return Ok(());
+    }
+    let lock = Sql::of(
+        "UPDATE blobs SET unused_since = NULL \
+         WHERE place IN (SELECT value FROM json_each($1)) RETURNING id",
+        "UPDATE blobs SET unused_since = NULL FROM (SELECT id FROM blobs WHERE place = ANY($1) \
+         ORDER BY id FOR UPDATE) AS packs WHERE blobs.id = packs.id RETURNING blobs.id",
+    );
+    let rows = tx.rows(lock, &[packs.iter().map(String::as_str).collect()]).await?;
+    if rows.len() != packs.len() {
+        let message = "a pack was removed before the archive that needs it was complete; \
+                       send the bytes again";
+        return names::conflict(message.to_owned());
+    }
+    let part = |row: &Row| Ok(vec![blob.into(), row.get::<BlobId>(0)?.into()]);
+    let parts = rows.iter().map(part).collect::<Result<Vec<_>, StoreError>>()?;
+    let insert = Sql::of(
+        "INSERT INTO blob_parts (blob_id, part_id) VALUES ($1, $2)",
+        "INSERT INTO blob_parts (blob_id, part_id) SELECT * FROM unnest($1::bigint[], $2::bigint[])",
+    );
+    tx.execute_all(insert, &parts).await?;
+    Ok(())
+}
+
+/// Of bytes that nothing refers to, their time of grace begins anew: whoever asked for them has as long
+/// to use them as somebody who puts them now. Says which of them are there.
+pub async fn hold(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    org: OrgId,
+    hashes: &[Vec<u8>],
+) -> Result<Vec<Vec<u8>>, StoreError> {
+    scope.admits(org)?;
+    let sql = Sql::of(
+        "UPDATE blobs SET unused_since = NULL WHERE unused_since IS NOT NULL \
+         AND hash IN (SELECT unhex(value) FROM json_each($2)) \
+         AND id IN (SELECT blob_id FROM blob_links WHERE org_id = $1)",
+        "UPDATE blobs SET unused_since = NULL FROM (SELECT b.id FROM blobs b \
+         JOIN blob_links l ON l.blob_id = b.id WHERE l.org_id = $1 AND b.hash = ANY($2) \
+         AND b.unused_since IS NOT NULL ORDER BY b.id FOR UPDATE OF b) AS found \
+         WHERE blobs.id = found.id",
+    );
+    let given: Value = hashes.iter().map(Vec::as_slice).collect();
+    tx.execute(sql, &[org.into(), given]).await?;
+    exists(tx, scope, org, hashes).await
+}
+
+/// Whether one of them could go before long.
+pub async fn are_unused(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    org: OrgId,
+    hashes: &[Vec<u8>],
+) -> Result<bool, StoreError> {
+    scope.admits(org)?;
+    let sql = Sql::of(
+        "SELECT 1 FROM blobs WHERE unused_since IS NOT NULL \
+         AND hash IN (SELECT unhex(value) FROM json_each($2)) \
+         AND id IN (SELECT blob_id FROM blob_links WHERE org_id = $1) LIMIT 1",
+        "SELECT 1 FROM blobs WHERE unused_since IS NOT NULL AND hash = ANY($2) \
+         AND id IN (SELECT blob_id FROM blob_links WHERE org_id = $1) LIMIT 1",
+    );
+    let given: Value = hashes.iter().map(Vec::as_slice).collect();
+    Ok(tx.row(sql, &[org.into(), given]).await?.is_some())
 }
 
 /// Which of these hashes the organization has put, in no order.

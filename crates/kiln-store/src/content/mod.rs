@@ -7,5 +7,9 @@
 pub mod artifacts;
 pub mod blobs;
 pub mod caches;
+pub mod chunks;
+pub mod garbage;
 pub mod manifests;
 pub mod objects;
+pub mod storage;
+pub mod uploads;

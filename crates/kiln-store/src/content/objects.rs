@@ -42,6 +42,11 @@ pub async fn create(tx: &mut Tx<'_>, scope: Scope, new: NewObject) -> Result<Obj
     if let Some(blob) = new.blob {
         let sql = "SELECT 1 FROM blob_links WHERE org_id = $1 AND blob_id = $2";
         tx.one("blob", sql, &[new.org.into(), blob.into()]).await?;
+        // The update locks the row: a collector passes over it, or was quicker and it is gone.
+        let sql = "UPDATE blobs SET unused_since = NULL WHERE id = $1";
+        if tx.execute(sql, &[blob.into()]).await? == 0 {
+            return Err(Refusal::NotFound("blob").into());
+        }
     }
     let row = [
         new.org.into(),

@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use kiln_core::time::Timestamp;
-use kiln_store::content::{artifacts, blobs, caches, manifests, objects};
+use kiln_store::content::{
+    artifacts, blobs, caches, chunks, garbage, manifests, objects, storage, uploads,
+};
 use kiln_store::directory::holder::Holder;
 use kiln_store::directory::{
     audit, deliveries, documents, environments, members, one_time_keys, organizations, pools,
@@ -15,8 +17,8 @@ use kiln_store::runs;
 use kiln_store::{Page, Scope, Store, StoreError, Tx};
 
 use crate::world::{
-    SYSTEM, World, actor, ci, hash_of, new_artifact, new_cache, new_runner, new_token, refusal,
-    world, write,
+    SYSTEM, World, actor, ci, hash_of, new_artifact, new_blob, new_cache, new_runner, new_token,
+    new_upload, refusal, world, write,
 };
 
 type Answers = Vec<(&'static str, String)>;
@@ -127,6 +129,9 @@ async fn content_questions(tx: &mut Tx<'_>, scope: Scope, of: &World) -> Answers
     let tags = [of.tag.clone()];
     answers! {
         blobs::exists(tx, scope, of.org, &hashes);
+        blobs::are_unused(tx, scope, of.org, &hashes);
+        chunks::find(tx, scope, of.org, &hashes);
+        uploads::get(tx, scope, of.upload);
         blobs::by_hash(tx, scope, of.org, &of.blob_hash);
         objects::get(tx, scope, of.object);
         objects::tags(tx, scope, of.object);
@@ -137,6 +142,7 @@ async fn content_questions(tx: &mut Tx<'_>, scope: Scope, of: &World) -> Answers
         artifacts::get(tx, scope, of.artifact);
         artifacts::by_name(tx, scope, of.run, "dist");
         artifacts::list(tx, scope, of.run, page());
+        storage::uses(tx, scope, 100);
         caches::get(tx, scope, of.cache);
         caches::list(tx, scope, of.repo, page());
         caches::look_up(tx, scope, &wanted(of));
@@ -249,6 +255,7 @@ async fn content_attempts(tx: &mut Tx<'_>, scope: Scope, of: &World) -> Answers 
     let by = &actor();
     let hash = hash_of("sneaky");
     let place = blobs::Body::At("sneaky".to_owned());
+    let (blob, upload, now) = (new_blob("sneaky"), new_upload(of.org, "sneaky"), tx.now());
     let object = objects::NewObject {
         org: of.org,
         kind: "artifact".to_owned(),
@@ -265,6 +272,20 @@ async fn content_attempts(tx: &mut Tx<'_>, scope: Scope, of: &World) -> Answers 
     let to = of.manifest;
     answers! {
         blobs::put(tx, scope, of.org, &hash, 6, place.clone());
+        blobs::keep(tx, scope, of.org, blob.clone());
+        blobs::hold(tx, scope, of.org, &[of.blob_hash.clone()]);
+        chunks::add(tx, scope, of.org, blob.clone(), &[]);
+        uploads::reserve(tx, scope, upload.clone());
+        uploads::finish(tx, scope, of.upload, true);
+        garbage::mark(tx, scope, kiln_core::id::BlobId(0), 1);
+        garbage::sweep(tx, scope, now, 1);
+        garbage::removals(tx, scope, 1);
+        garbage::removed(tx, scope, &["x".to_owned()]);
+        garbage::known(tx, scope, &["x".to_owned()]);
+        garbage::give_up(tx, scope, now, 1);
+        garbage::expire(tx, scope, 1);
+        garbage::foresee(tx, scope, now);
+        storage::kept(tx, scope);
         objects::create(tx, scope, object.clone());
         objects::delete(tx, scope, of.object);
         manifests::create(tx, scope, of.org, None, None);

@@ -2,10 +2,11 @@
 
 use kiln_core::id::{
     ArtifactId, CacheId, DeliveryId, EnvironmentId, ManifestId, ObjectId, OrgId, PoolId, QueueId,
-    RegistrationKeyId, RepoId, RunId, RunnerId, ScheduleId, TeamId, TokenId, UserId, WorkflowId,
+    RegistrationKeyId, RepoId, RunId, RunnerId, ScheduleId, TeamId, TokenId, UploadId, UserId,
+    WorkflowId,
 };
 use kiln_core::time::Timestamp;
-use kiln_store::content::{artifacts, blobs, caches, manifests, objects};
+use kiln_store::content::{artifacts, blobs, caches, manifests, objects, uploads};
 use kiln_store::directory::holder::Holder;
 use kiln_store::directory::{
     deliveries, environments, members, organizations, pools, registration_keys, repositories,
@@ -81,6 +82,7 @@ pub(crate) struct World {
     pub(crate) run: RunId,
     pub(crate) artifact: ArtifactId,
     pub(crate) cache: CacheId,
+    pub(crate) upload: UploadId,
     pub(crate) tag: String,
     pub(crate) token: TokenId,
     pub(crate) token_hash: Vec<u8>,
@@ -113,6 +115,7 @@ impl World {
             run: RunId(none),
             artifact: ArtifactId(none),
             cache: CacheId(none),
+            upload: UploadId(none),
             tag: "no:tag".to_owned(),
             token: TokenId(none),
             token_hash: hash_of("no token"),
@@ -285,7 +288,26 @@ async fn content(tx: &mut Tx<'_>, world: &mut World) -> Result<(), StoreError> {
     world.artifact =
         artifacts::create(tx, scope, &actor(), new_artifact(world.run, "dist")).await?;
     world.cache = caches::reserve(tx, scope, new_cache(world.repo, "deps-1")).await?;
+    let upload = uploads::reserve(tx, scope, new_upload(world.org, &world.name)).await?;
+    world.upload = upload.id;
     caches::finalize(tx, scope, world.cache, world.object, 10).await
+}
+
+pub(crate) fn new_upload(org: OrgId, name: &str) -> uploads::NewUpload {
+    uploads::NewUpload {
+        org,
+        job: None,
+        hash: hash_of(name),
+        size: 70_000,
+        place: format!("uploads/{name}"),
+        parts: None,
+        life: std::time::Duration::from_hours(1),
+    }
+}
+
+pub(crate) fn new_blob(name: &str) -> blobs::NewBlob {
+    let place = format!("blobs/{name}");
+    blobs::NewBlob { hash: hash_of(name), size: 70_000, place, stored: 70_000, packs: Vec::new() }
 }
 
 pub(crate) fn new_artifact(run: RunId, name: &str) -> artifacts::NewArtifact {

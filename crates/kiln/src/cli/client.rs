@@ -7,6 +7,7 @@ use kiln_core::time::Timestamp;
 
 use super::access::{LoginArgs, TokenArgs, WhoamiArgs};
 use super::fleet::{PauseArgs, QueueArgs, ResumeArgs, RunnersArgs};
+use super::storage::StorageArgs;
 use super::{ProgressView, repo::RepoArgs};
 use crate::output::time;
 
@@ -22,6 +23,7 @@ pub(crate) enum ClientCommand {
     Repo(RepoArgs),
     Runners(RunnersArgs),
     Queue(QueueArgs),
+    Storage(StorageArgs),
     Pause(PauseArgs),
     Resume(ResumeArgs),
     Token(TokenArgs),

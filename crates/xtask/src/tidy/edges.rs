@@ -8,7 +8,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kiln-core", &[]),
     ("kiln-lang", &["kiln-core"]),
     ("kiln-proto", &["kiln-core"]),
-    ("kiln-blob", &[]),
+    ("kiln-blob", &["kiln-core"]),
     ("kiln-store", &["kiln-core"]),
     ("kiln-sim", &["kiln-core"]),
     ("kiln-runner", &["kiln-core", "kiln-lang", "kiln-proto", "kiln-blob"]),

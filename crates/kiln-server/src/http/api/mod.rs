@@ -1,6 +1,7 @@
 //! Kiln's own interface, below `/api`.
 
 mod about;
+pub(super) mod blobs;
 mod events;
 mod jobs;
 mod keys;
@@ -12,6 +13,7 @@ mod queue;
 mod repos;
 mod runners;
 mod runs;
+mod storage;
 mod tokens;
 mod welcome;
 
@@ -38,6 +40,7 @@ pub fn routes() -> OpenApiRouter<Shared> {
         .merge(queue::routes())
         .merge(runners::routes())
         .merge(keys::routes())
+        .merge(storage::routes())
         .merge(tokens::routes())
         .merge(welcome::routes())
 }

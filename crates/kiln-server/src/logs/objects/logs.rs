@@ -25,7 +25,7 @@ impl Logs for ObjectLogs {
             let found = self.0.log(log);
             let mut known = found.known.lock().await;
             self.0.refresh(log, &mut known).await?;
-            Ok(known.table.as_ref().map_or(known.chunks.length(), |table| table.index.length))
+            Ok(known.length())
         })
     }
 

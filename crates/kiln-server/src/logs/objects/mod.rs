@@ -8,9 +8,8 @@
 //! Objects never change. The same bytes may be in more than one: when a request that was believed to be lost arrives
 //! at another server after all. What a log is follows from the names alone, so that any server can go on with it.
 
+mod blobs;
 mod chunks;
-#[cfg(test)]
-mod folder;
 mod logs;
 
 use std::collections::HashMap;
@@ -27,9 +26,8 @@ use super::archive::{self, Parsed, TAIL, Table};
 use super::index::{Builder, Index};
 use super::marker::append_within;
 use super::{Future, LogError, LogId};
+pub use blobs::BlobObjects;
 use chunks::Chunks;
-#[cfg(test)]
-use folder::FolderObjects;
 
 /// How many objects are listed at a time.
 const LIST: usize = 1_000;
@@ -91,6 +89,15 @@ struct Known {
     builder: Builder,
     /// Once it is archived, nothing else counts.
     table: Option<Arc<Table>>,
+}
+
+impl Known {
+    fn length(&self) -> u64 {
+        match &self.table {
+            Some(table) => table.index.length,
+            None => self.chunks.length(),
+        }
+    }
 }
 
 impl LogId {
@@ -175,7 +182,7 @@ impl Shelf {
             self.refresh(id, &mut known).await?;
         }
         let end = from.saturating_add(bytes.len() as u64);
-        let length = known.table.as_ref().map_or(known.chunks.length(), |table| table.index.length);
+        let length = known.length();
         if length > self.limit {
             return Ok(end);
         }

@@ -10,8 +10,10 @@ fn log(claim: u32) -> LogId {
     LogId { job: JobId::of(RunId(3), 0), claim }
 }
 
+/// A server on the store of bytes that this folder is.
 fn shelf(path: &std::path::Path, limit: u64) -> ObjectLogs {
-    ObjectLogs::new(Arc::new(FolderObjects::new(path)), limit)
+    let backend = kiln_blob::Disk::open(path).unwrap();
+    ObjectLogs::new(Arc::new(BlobObjects::new(Arc::new(backend))), limit)
 }
 
 fn sample(lines: u32) -> Bytes {

@@ -16,7 +16,7 @@ pub struct Matcher(Arc<What>);
 
 #[derive(Debug)]
 enum What {
-    Text(Finder<'static>),
+    Text(Box<Finder<'static>>),
     Pattern {
         regex: Regex,
         /// Whether it looks at nothing but what it matches: then it can be asked about many lines at once.
@@ -34,7 +34,7 @@ impl Matcher {
             return Err("a line has no line break in it".to_owned());
         }
         if !is_regex && !ignore_case {
-            return Ok(Self(Arc::new(What::Text(Finder::new(pattern).into_owned()))));
+            return Ok(Self(Arc::new(What::Text(Box::new(Finder::new(pattern).into_owned())))));
         }
         let text = if is_regex { pattern.to_owned() } else { regex::escape(pattern) };
         let regex = RegexBuilder::new(&text)

@@ -17,7 +17,16 @@ use super::people::{As, CI, Person, commit, empty, person, reply, site};
 use crate::support::{SYSTEM, Server, from_now, somebody};
 
 /// What everybody may ask without saying who they are.
-const OPEN: [&str; 5] = ["/health", "/ready", "/startup", "/api/openapi.json", "/welcome/{secret}"];
+const OPEN: [&str; 7] = [
+    "/health",
+    "/ready",
+    "/startup",
+    "/api/openapi.json",
+    "/welcome/{secret}",
+    // Their addresses are signed.
+    "/api/uploads/{id}",
+    "/api/signed/{hash}",
+];
 /// What runners and workers ask; they have tests of their own.
 const MACHINES: [&str; 6] = [
     "/actions/",
@@ -164,6 +173,8 @@ async fn what_belongs_to_others_does_not_exist(server: Server) {
             ("id", path) if path.contains("/queues/") => other.queue.to_string(),
             ("id", path) if path.contains("/registration-keys/") => other.key.to_string(),
             ("id", path) if path.contains("/tokens/") => other.token.to_string(),
+            ("id", path) if path.contains("/uploads/") => "1".to_owned(),
+            ("hash", _) => "a".repeat(64),
             (name, path) => panic!("the test has no {name} for {path}"),
         };
         let filled = fill(path, &value);

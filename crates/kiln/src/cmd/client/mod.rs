@@ -12,6 +12,7 @@ mod runners;
 mod runs;
 #[cfg(test)]
 mod samples;
+mod storage;
 mod token;
 mod trigger;
 mod watch;
@@ -50,6 +51,7 @@ async fn dispatch(command: &ClientCommand, console: &mut Console) -> Result<Outc
         ClientCommand::Repo(args) => repo::run(args, console).await,
         ClientCommand::Runners(args) => runners::run(args, console).await,
         ClientCommand::Queue(args) => queue::run(args, console).await,
+        ClientCommand::Storage(args) => storage::run(args, console).await,
         ClientCommand::Pause(args) => pause::run(args, console).await,
         ClientCommand::Resume(args) => pause::resume(args, console).await,
         ClientCommand::Token(args) => token::run(args, console).await,

@@ -1,0 +1,14 @@
+//! One contract for all backends, and what must hold when disks, stores and processes fail.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests start a real S3 server, and processes to be killed"
+)]
+
+mod chunks;
+mod contract;
+mod crash;
+mod direct;
+mod faults;
+mod full;
+mod support;

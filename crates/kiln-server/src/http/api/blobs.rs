@@ -1,0 +1,285 @@
+//! Bytes by their SHA-256, for jobs and for people.
+
+use axum::Json as Reply;
+use axum::body::Body;
+use axum::extract::{DefaultBodyLimit, FromRequestParts, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use futures_util::StreamExt as _;
+use kiln_blob::{BlobError, Span};
+use kiln_core::id::{JobId, OrgId};
+use kiln_core::time::Timestamp;
+use kiln_proto::blob::{Blob, Complete, Exists, Link, NewUpload, Present, Upload};
+use serde::Deserialize;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::app::Shared;
+use crate::auth::{Caller, shown_token};
+use crate::http::error::{Answer, Failure};
+use crate::http::extract::{Json, OptionalJson, Path, Query as Params};
+use crate::http::openapi::Problems;
+use crate::service::blobs::{self, Asker, Opened};
+use crate::service::report;
+use crate::storage::Grant;
+
+/// What a question with many hashes may have as a body.
+const QUESTION: usize = 1 << 20;
+
+/// Not among those that must answer within seconds: bytes take their time.
+pub fn routes() -> OpenApiRouter<Shared> {
+    let questions = OpenApiRouter::new()
+        .routes(routes!(exists))
+        .routes(routes!(reserve))
+        .routes(routes!(complete))
+        .routes(routes!(read))
+        .routes(routes!(link))
+        .routes(routes!(read_signed))
+        .layer(DefaultBodyLimit::max(QUESTION));
+    let bytes = OpenApiRouter::new().routes(routes!(send)).layer(DefaultBodyLimit::disable());
+    questions.merge(bytes)
+}
+
+impl FromRequestParts<Shared> for Asker {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Answer<Self> {
+        let token = shown_token(&parts.headers).unwrap_or_default();
+        let Some(access) = app.signer.check_job(&token) else {
+            let caller = Caller::from_request_parts(parts, app).await?;
+            return Ok(Self::Person(Box::new(caller)));
+        };
+        if report::lease(app, access).await?.is_none() {
+            return Err(Failure::unauthorized("the job of this token is over"));
+        }
+        Ok(Self::Job(access))
+    }
+}
+
+/// Which bytes an organization has
+///
+/// They stay for the time of grace, so that they need not be sent.
+#[utoipa::path(
+    post, path = "/api/blobs/exists", tag = "bytes", request_body = Exists,
+    responses((status = 200, body = Present), Problems)
+)]
+async fn exists(
+    State(app): State<Shared>,
+    asker: Asker,
+    Json(asked): Json<Exists>,
+) -> Answer<Reply<Present>> {
+    blobs::exists(&app, &asker, asked).await.map(Reply)
+}
+
+/// Say which bytes are to be sent
+///
+/// The answer says where to, each piece with `PUT`, or that there is no need.
+#[utoipa::path(
+    post, path = "/api/blobs/uploads", tag = "bytes", request_body = NewUpload,
+    responses((status = 201, body = Upload), Problems)
+)]
+async fn reserve(
+    State(app): State<Shared>,
+    asker: Asker,
+    Json(new): Json<NewUpload>,
+) -> Answer<(StatusCode, Reply<Upload>)> {
+    Ok((StatusCode::CREATED, Reply(blobs::reserve(&app, &asker, new).await?)))
+}
+
+/// Say that bytes were sent
+///
+/// They are read and compared with their SHA-256; from then on they can be had.
+#[utoipa::path(
+    post, path = "/api/blobs/uploads/{id}/complete", tag = "bytes", params(("id" = i64, Path)),
+    request_body = Option<Complete>,
+    responses((status = 200, body = Blob), Problems)
+)]
+async fn complete(
+    State(app): State<Shared>,
+    asker: Asker,
+    Path(id): Path<i64>,
+    OptionalJson(said): OptionalJson<Complete>,
+) -> Answer<Reply<Blob>> {
+    blobs::complete(&app, &asker, id, said).await.map(Reply)
+}
+
+/// What a signed address says of itself.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct Signed {
+    org: i64,
+    job: Option<i64>,
+    size: u64,
+    /// Milliseconds since 1970.
+    expires: u64,
+    signature: String,
+}
+
+impl Signed {
+    fn grant(&self, method: &'static str, object: String) -> Grant {
+        Grant {
+            method,
+            object,
+            size: self.size,
+            org: OrgId(self.org),
+            job: self.job.map(JobId),
+            expires: Timestamp(self.expires),
+        }
+    }
+}
+
+/// Send bytes
+///
+/// To an address that the server gave, as it was given. Other bytes than those that were named are refused.
+#[utoipa::path(
+    put, path = "/api/uploads/{id}", tag = "bytes", params(("id" = i64, Path), Signed),
+    request_body(content = String, content_type = "application/octet-stream"),
+    responses((status = 204), (status = 404), (status = 422), (status = 503)), security(())
+)]
+async fn send(
+    State(app): State<Shared>,
+    Path(id): Path<i64>,
+    Params(signed): Params<Signed>,
+    body: Body,
+) -> Answer<StatusCode> {
+    let grant = signed.grant("PUT", format!("upload/{id}"));
+    let cut = |error: axum::Error| BlobError::Cut(error.to_string());
+    let content = body.into_data_stream().map(move |piece| piece.map_err(cut)).boxed();
+    blobs::receive(&app, &grant, &signed.signature, id, content).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct OfBlob {
+    /// The organization; that of the job for tokens of jobs.
+    owner: Option<String>,
+}
+
+/// Bytes, or a part of them with `Range`
+#[utoipa::path(
+    get, path = "/api/blobs/{hash}", tag = "bytes", params(("hash" = String, Path), OfBlob),
+    responses(
+        (status = 200, description = "All of them", body = String, content_type = "application/octet-stream"),
+        (status = 206, description = "A part", body = String, content_type = "application/octet-stream"),
+        (status = 302, description = "They are at another address"),
+        (status = 416, description = "There are fewer"),
+        Problems,
+    )
+)]
+async fn read(
+    State(app): State<Shared>,
+    asker: Asker,
+    Path(hash): Path<String>,
+    Params(of): Params<OfBlob>,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let span = span(&headers);
+    let opened = blobs::open(&app, &asker, of.owner.as_deref(), &hash, span.unwrap_or(Span::All));
+    Ok(answer(opened.await?, span.is_some(), &hash))
+}
+
+/// An address of bytes that needs no token, for an hour
+#[utoipa::path(
+    get, path = "/api/blobs/{hash}/link", tag = "bytes", params(("hash" = String, Path), OfBlob),
+    responses((status = 200, body = Link), Problems)
+)]
+async fn link(
+    State(app): State<Shared>,
+    asker: Asker,
+    Path(hash): Path<String>,
+    Params(of): Params<OfBlob>,
+) -> Answer<Reply<Link>> {
+    blobs::link(&app, &asker, of.owner.as_deref(), &hash).await.map(Reply)
+}
+
+/// Bytes, at an address that the server gave
+#[utoipa::path(
+    get, path = "/api/signed/{hash}", tag = "bytes", params(("hash" = String, Path), Signed),
+    responses(
+        (status = 200, description = "All of them", body = String, content_type = "application/octet-stream"),
+        (status = 206, description = "A part", body = String, content_type = "application/octet-stream"),
+        (status = 302, description = "They are at another address"),
+        (status = 404), (status = 416), (status = 422), (status = 503),
+    ),
+    security(())
+)]
+async fn read_signed(
+    State(app): State<Shared>,
+    Path(hash): Path<String>,
+    Params(signed): Params<Signed>,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let span = span(&headers);
+    let grant = signed.grant("GET", format!("blob/{hash}"));
+    let whole = span.unwrap_or(Span::All);
+    let opened = blobs::open_signed(&app, &grant, &signed.signature, &hash, whole);
+    Ok(answer(opened.await?, span.is_some(), &hash))
+}
+
+/// One range of bytes. What asks for several, or in other units, gets all.
+fn span(headers: &HeaderMap) -> Option<Span> {
+    let text = headers.get(header::RANGE)?.to_str().ok()?.strip_prefix("bytes=")?;
+    let (from, to) = text.trim().split_once('-')?;
+    match (from.parse::<u64>(), to.parse::<u64>()) {
+        (Ok(from), Ok(to)) if from <= to => Some(Span::Between(from, to.saturating_add(1))),
+        (Ok(from), Err(_)) if to.is_empty() => Some(Span::Between(from, u64::MAX)),
+        (Err(_), Ok(last)) if from.is_empty() => Some(Span::Last(last)),
+        _ => None,
+    }
+}
+
+fn answer(opened: Opened, is_part: bool, hash: &str) -> Response {
+    let found = match opened {
+        Opened::There(url) => {
+            return (StatusCode::FOUND, [(header::LOCATION, url)]).into_response();
+        }
+        Opened::Here(found) => found,
+    };
+    let (size, range) = (found.size, found.range.clone());
+    if is_part && range.is_empty() {
+        let none = [(header::CONTENT_RANGE, format!("bytes */{size}"))];
+        return (StatusCode::RANGE_NOT_SATISFIABLE, none).into_response();
+    }
+    let mut response = Body::from_stream(found.content).into_response();
+    let headers = response.headers_mut();
+    let kind = HeaderValue::from_static("application/octet-stream");
+    headers.insert(header::CONTENT_TYPE, kind);
+    headers.insert(header::CONTENT_LENGTH, (range.end - range.start).into());
+    headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    if let Ok(tag) = HeaderValue::try_from(format!("\"{hash}\"")) {
+        headers.insert(header::ETAG, tag);
+    }
+    if is_part {
+        let text = format!("bytes {}-{}/{size}", range.start, range.end - 1);
+        if let Ok(text) = HeaderValue::try_from(text) {
+            headers.insert(header::CONTENT_RANGE, text);
+        }
+        *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expect: Option<Span>) {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::RANGE, HeaderValue::from_str(text).unwrap());
+        assert_eq!(span(&headers), expect, "{text}");
+    }
+
+    #[test]
+    fn a_range_is_read_as_http_has_it() {
+        check("bytes=0-0", Some(Span::Between(0, 1)));
+        check("bytes=5-", Some(Span::Between(5, u64::MAX)));
+        check("bytes=-5", Some(Span::Last(5)));
+        check("bytes=0-18446744073709551615", Some(Span::Between(0, u64::MAX)));
+        for all in ["bytes=", "bytes=-", "bytes=5-4", "bytes=0-1,3-4", "lines=0-1", "bytes=a-b"] {
+            check(all, None);
+        }
+    }
+}

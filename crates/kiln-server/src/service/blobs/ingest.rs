@@ -1,0 +1,175 @@
+//! Bytes that were sent are looked at, and only then somebody's.
+
+use futures_util::StreamExt as _;
+use kiln_blob::{BlobError, Content, Digest, Name, Span, checked, collect, store_chunked};
+use kiln_core::access::Right;
+use kiln_core::id::{OrgId, UploadId};
+use kiln_proto::blob::{Blob, Complete};
+use kiln_store::content::blobs::{self, Body, LARGEST_INLINE, NewBlob};
+use kiln_store::content::{garbage, uploads};
+use kiln_store::{Refusal, Scope, StoreError, Tx};
+
+use super::{Asker, FIND, unkept};
+use crate::app::App;
+use crate::http::error::{Answer, Failure};
+use crate::storage::{BLOBS, Chunks};
+
+/// What has at least so many bytes is kept in chunks.
+const CHUNKED: u64 = 4 << 20;
+/// How often an archive is cut anew because a pack that it was to share was just removed.
+const TRIES: u32 = 3;
+
+/// Everything was sent. It is read once, and kept if it is what was named.
+pub async fn complete(app: &App, asker: &Asker, id: i64, said: Complete) -> Answer<Blob> {
+    let upload = find(app, asker, UploadId(id)).await?;
+    let missing = || Failure::not_found("upload");
+    let hash = Digest::from_slice(&upload.hash).ok_or_else(missing)?;
+    let size = u64::try_from(upload.size).map_err(|_| missing())?;
+    let arrival =
+        Arrival { app, org: upload.org, id: upload.id, hash, size, place: named(&upload)? };
+    arrival.join(upload.parts, said.tags).await?;
+    if size <= LARGEST_INLINE as u64 {
+        arrival.inline().await?;
+    } else if size < CHUNKED {
+        arrival.whole().await?;
+    } else {
+        arrival.in_chunks().await?;
+    }
+    Ok(Blob { hash: hash.to_string(), size })
+}
+
+fn named(upload: &uploads::Upload) -> Answer<Name> {
+    Name::new(upload.place.as_str()).map_err(unkept)
+}
+
+/// The upload, for whoever reserved it: the same job, or people who may write.
+async fn find(app: &App, asker: &Asker, id: UploadId) -> Answer<uploads::Upload> {
+    let missing = || Failure::not_found("upload");
+    let scope = match asker {
+        Asker::Job(access) => Scope::Org(access.org),
+        Asker::Person(_) => FIND,
+    };
+    let find = async move |tx: &mut Tx<'_>| uploads::get(tx, scope, id).await;
+    let upload = match app.store.read(find).await {
+        Err(StoreError::Refused(Refusal::NotFound(_))) => return Err(missing()),
+        upload => upload?,
+    };
+    if upload.job != asker.job() {
+        return Err(missing());
+    }
+    if let Asker::Person(caller) = asker {
+        caller.require(Right::Write, Some(upload.org), "upload")?;
+    }
+    Ok(upload)
+}
+
+/// Bytes that have arrived.
+struct Arrival<'a> {
+    app: &'a App,
+    org: OrgId,
+    id: UploadId,
+    hash: Digest,
+    size: u64,
+    place: Name,
+}
+
+impl Arrival<'_> {
+    /// Parts become one object. If that was done before, there is nothing to do.
+    async fn join(&self, parts: Option<String>, tags: Vec<String>) -> Answer<()> {
+        let backend = self.app.storage.backend();
+        let (Some(parts), Some(direct)) = (parts, backend.direct()) else { return Ok(()) };
+        if backend.size(&self.place).await.map_err(unkept)?.is_some() {
+            return Ok(());
+        }
+        let joined = direct.finish_parts(&self.place, &kiln_blob::Parts(parts), tags).await;
+        joined.map_err(|error| {
+            tracing::info!(%error, "the parts of an upload do not fit");
+            Failure::invalid("`tags`: the store has other parts than these, or not all of them")
+        })
+    }
+
+    /// The bytes, which end with an error if they are others.
+    async fn content(&self) -> Answer<Content> {
+        match self.app.storage.backend().get(&self.place, Span::All).await {
+            Ok(found) => Ok(checked(found.content, self.hash, Some(self.size))),
+            Err(BlobError::NotFound(_)) => {
+                Err(Failure::conflict("the bytes have not arrived; send them first"))
+            }
+            Err(error) => Err(unkept(error)),
+        }
+    }
+
+    async fn inline(&self) -> Answer<()> {
+        let bytes = collect(self.content().await?, LARGEST_INLINE).await.map_err(unkept)?;
+        let (org, id, hash) = (self.org, self.id, self.hash);
+        let put = async move |tx: &mut Tx<'_>| {
+            let scope = Scope::Org(org);
+            let body = Body::Inline(bytes.to_vec());
+            let size = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
+            blobs::put(tx, scope, org, &hash.0, size, body).await?;
+            uploads::finish(tx, scope, id, false).await
+        };
+        Ok(self.app.store.write(put).await?)
+    }
+
+    /// Where others could still write to the place, the bytes get a place of their own.
+    async fn whole(&self) -> Answer<()> {
+        let backend = self.app.storage.backend();
+        let mut content = self.content().await?;
+        let place = if backend.direct().is_some() {
+            let own = Name::of_blob(BLOBS, self.hash);
+            backend.put(&own, content).await.map_err(unkept)?;
+            own
+        } else {
+            while let Some(piece) = content.next().await {
+                piece.map_err(unkept)?;
+            }
+            self.place.clone()
+        };
+        self.keep(place.to_string(), self.size, Vec::new()).await
+    }
+
+    async fn in_chunks(&self) -> Answer<()> {
+        let mut tries = 0;
+        loop {
+            let content = self.content().await?;
+            let index = Chunks { store: self.app.store.clone(), org: self.org };
+            let stored = store_chunked(&**self.app.storage.backend(), content, &index).await;
+            let stored = stored.map_err(unkept)?;
+            let packs = stored.packs.iter().map(Name::to_string).collect();
+            let kept = self.keep(stored.recipe.to_string(), stored.recipe_size, packs).await;
+            match kept {
+                Err(failure)
+                    if failure.status() == axum::http::StatusCode::CONFLICT && tries < TRIES =>
+                {
+                    tries += 1;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// The row that makes them the organization's. What is not needed any more goes.
+    async fn keep(&self, place: String, stored: u64, packs: Vec<String>) -> Answer<()> {
+        let signed = |size: u64| i64::try_from(size).unwrap_or(i64::MAX);
+        let (org, id, sent_to) = (self.org, self.id, self.place.to_string());
+        let new = NewBlob {
+            hash: self.hash.0.to_vec(),
+            size: signed(self.size),
+            place: place.clone(),
+            stored: signed(stored),
+            packs,
+        };
+        let keep = async move |tx: &mut Tx<'_>| {
+            let scope = Scope::Org(org);
+            let kept = blobs::keep(tx, scope, org, new.clone()).await?;
+            let is_ours = kept.body == Body::At(place.clone());
+            uploads::finish(tx, scope, id, is_ours && place == sent_to).await?;
+            if !is_ours && place != sent_to {
+                garbage::remove(tx, vec![(place.clone(), new.stored)]).await?;
+            }
+            Ok(())
+        };
+        Ok(self.app.store.write(keep).await?)
+    }
+}

@@ -1,0 +1,99 @@
+//! Where the server keeps bytes, and the addresses under which they are sent and had.
+
+mod index;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kiln_blob::{Backend, BlobError, Claims, Disk, Found, Name, S3, Span, UrlKey, open_recipe};
+use kiln_core::id::{JobId, OrgId};
+use kiln_core::time::Timestamp;
+
+use crate::config::{Place, Storage as Settings};
+use crate::token::Signer;
+
+pub(crate) use index::Chunks;
+
+/// How long an address is good.
+pub const LIFE: Duration = Duration::from_hours(1);
+/// The folders of what rows refer to. Whatever else lies in the store is somebody else's.
+pub(crate) const FOLDERS: [&str; 4] = [BLOBS, PACKS, RECIPES, UPLOADS];
+pub(crate) const BLOBS: &str = "blobs";
+pub(crate) const UPLOADS: &str = "uploads";
+const PACKS: &str = "packs";
+const RECIPES: &str = "recipes";
+
+/// Bytes, and the key of addresses.
+#[derive(Debug, Clone)]
+pub struct Storage {
+    backend: Arc<dyn Backend>,
+    urls: UrlKey,
+}
+
+/// What an address of ours is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Grant {
+    pub(crate) method: &'static str,
+    pub(crate) object: String,
+    pub(crate) size: u64,
+    pub(crate) org: OrgId,
+    pub(crate) job: Option<JobId>,
+    pub(crate) expires: Timestamp,
+}
+
+impl Storage {
+    pub fn open(settings: &Settings, signer: &Signer) -> Result<Self, BlobError> {
+        let backend: Arc<dyn Backend> = match &settings.place {
+            Place::Folder(folder) => Arc::new(Disk::open(folder)?),
+            Place::S3(options) => Arc::new(S3::open(options.clone())?),
+        };
+        Ok(Self::with(backend, signer))
+    }
+
+    /// On another backend, for tests.
+    pub fn with(backend: Arc<dyn Backend>, signer: &Signer) -> Self {
+        Self { backend, urls: UrlKey::derive(&signer.derive("signed urls")) }
+    }
+
+    /// Objects by name: others may keep theirs here, too, in folders of their own.
+    pub fn backend(&self) -> &Arc<dyn Backend> {
+        &self.backend
+    }
+
+    /// What a row says lies at a place, as it was sent.
+    pub(crate) async fn read(&self, place: &str, span: Span) -> Result<Found, BlobError> {
+        let name = Name::new(place)?;
+        match place.split('/').next() {
+            Some(RECIPES) => open_recipe(Arc::clone(&self.backend), &name, span).await,
+            _ => self.backend.get(&name, span).await,
+        }
+    }
+
+    /// Whether what lies at a place can be read from there by anybody who has an address.
+    pub(crate) fn is_plain(place: &str) -> bool {
+        place.split('/').next() == Some(BLOBS)
+    }
+
+    /// What follows the question mark of an address.
+    pub(crate) fn sign(&self, grant: &Grant) -> String {
+        let signature = self.urls.sign(&claims(grant));
+        let Grant { size, org, expires, .. } = grant;
+        let job = grant.job.map(|job| format!("&job={}", job.0)).unwrap_or_default();
+        format!("org={}{job}&size={size}&expires={}&signature={signature}", org.0, expires.0)
+    }
+
+    pub(crate) fn check(&self, grant: &Grant, signature: &str, now: Timestamp) -> bool {
+        self.urls.check(&claims(grant), signature, now.0)
+    }
+}
+
+fn claims(grant: &Grant) -> Claims {
+    Claims {
+        method: grant.method.to_owned(),
+        object: grant.object.clone(),
+        bounds: (grant.size, grant.size),
+        expires: grant.expires.0,
+        organization: grant.org.0,
+        job: grant.job.map(|job| job.0),
+    }
+}

@@ -1,0 +1,227 @@
+//! What nothing refers to goes, after a time of grace, piece by piece.
+//!
+//! Three steps, each a short transaction: bytes that nothing refers to are marked with the time; those that
+//! were marked long ago lose their rows and become removals; whoever removes the bytes at their places says
+//! so. Whoever puts, uses or asks for bytes takes the mark away, under the lock of the row, and bytes that
+//! are sent anew have a place of their own. So nobody loses what is just being put.
+
+use kiln_core::id::BlobId;
+use kiln_core::time::Timestamp;
+
+use crate::directory::scope::Scope;
+use crate::{Row, Sql, StoreError, Tx, Value};
+
+/// Nothing refers to the blob: no object, and no archive that needs it as a pack.
+macro_rules! is_unused {
+    () => {
+        "NOT EXISTS (SELECT 1 FROM objects WHERE blob_id = blobs.id) \
+         AND NOT EXISTS (SELECT 1 FROM blob_parts WHERE part_id = blobs.id)"
+    };
+}
+
+/// What one step did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Step {
+    pub count: u64,
+    /// Bytes that go, as they are kept.
+    pub bytes: i64,
+    /// There may be more at once.
+    pub more: bool,
+}
+
+/// Looks at the next blobs and marks those that nothing refers to. Says how many, and after which blob to
+/// go on; none after the last.
+pub async fn mark(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    after: BlobId,
+    limit: u32,
+) -> Result<(u64, Option<BlobId>), StoreError> {
+    scope.system("blob")?;
+    let sql = "SELECT id FROM blobs WHERE id > $1 ORDER BY id LIMIT $2";
+    let rows = tx.rows(sql, &[after.into(), limit.into()]).await?;
+    let Some(last) = rows.last() else { return Ok((0, None)) };
+    let last = last.get::<BlobId>(0)?;
+    let sql = concat!(
+        "UPDATE blobs SET unused_since = $3 WHERE id > $1 AND id <= $2 AND unused_since IS NULL AND ",
+        is_unused!()
+    );
+    let marked = tx.execute(sql, &[after.into(), last.into(), tx.now().into()]).await?;
+    Ok((marked, (rows.len() >= limit as usize).then_some(last)))
+}
+
+/// Removes the rows of blobs that were marked before. Those that somebody works with at the moment are
+/// passed over, and those that are used after all lose their mark.
+pub async fn sweep(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    before: Timestamp,
+    limit: u32,
+) -> Result<Step, StoreError> {
+    scope.system("blob")?;
+    let marked = Sql::of(
+        "SELECT id FROM blobs WHERE unused_since <= $1 ORDER BY unused_since LIMIT $2",
+        "SELECT id FROM blobs WHERE unused_since <= $1 ORDER BY unused_since LIMIT $2 \
+         FOR UPDATE SKIP LOCKED",
+    );
+    let rows = tx.rows(marked, &[before.into(), limit.into()]).await?;
+    let ids = rows.iter().map(|row| row.get::<i64>(0)).collect::<Result<Vec<_>, _>>()?;
+    if ids.is_empty() {
+        return Ok(Step::default());
+    }
+    let ids: Value = ids.into_iter().collect();
+    // A statement of its own sees what was written until the locks were had.
+    let delete = Sql::of(
+        concat!(
+            "DELETE FROM blobs WHERE id IN (SELECT value FROM json_each($1)) AND ",
+            is_unused!(),
+            " RETURNING place, coalesce(stored, size)"
+        ),
+        concat!(
+            "DELETE FROM blobs WHERE id = ANY($1) AND ",
+            is_unused!(),
+            " RETURNING place, coalesce(stored, size)"
+        ),
+    );
+    let gone = tx.rows(delete, &[ids.clone()]).await?;
+    let unmark = Sql::of(
+        "UPDATE blobs SET unused_since = NULL WHERE id IN (SELECT value FROM json_each($1))",
+        "UPDATE blobs SET unused_since = NULL WHERE id = ANY($1)",
+    );
+    if gone.len() < rows.len() {
+        tx.execute(unmark, &[ids]).await?;
+    }
+    let mut step = Step { more: rows.len() >= limit as usize, ..Step::default() };
+    let mut places = Vec::new();
+    for row in &gone {
+        step.count += 1;
+        step.bytes += row.get::<i64>(1)?;
+        if let Some(place) = row.get::<Option<String>>(0)? {
+            places.push((place, row.get(1)?));
+        }
+    }
+    remove(tx, places).await?;
+    Ok(step)
+}
+
+/// How much could go: what nothing refers to now, and what of it was marked before.
+pub async fn foresee(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    before: Timestamp,
+) -> Result<(Step, Step), StoreError> {
+    scope.system("blob")?;
+    let sql = Sql::of(
+        concat!(
+            "SELECT count(*), coalesce(sum(coalesce(stored, size)), 0), \
+             coalesce(sum(unused_since <= $1), 0), \
+             coalesce(sum(CASE WHEN unused_since <= $1 THEN coalesce(stored, size) END), 0) \
+             FROM blobs WHERE ",
+            is_unused!()
+        ),
+        concat!(
+            "SELECT count(*), coalesce(sum(coalesce(stored, size)), 0)::bigint, \
+             count(*) FILTER (WHERE unused_since <= $1), \
+             coalesce(sum(coalesce(stored, size)) FILTER (WHERE unused_since <= $1), 0)::bigint \
+             FROM blobs WHERE ",
+            is_unused!()
+        ),
+    );
+    let row = tx.one("blob", sql, &[before.into()]).await?;
+    let step = |count: usize| -> Result<Step, StoreError> {
+        let number = u64::try_from(row.get::<i64>(count)?).unwrap_or_default();
+        Ok(Step { count: number, bytes: row.get(count + 1)?, more: false })
+    };
+    Ok((step(0)?, step(2)?))
+}
+
+/// Gives up uploads whose time was over before. Says what the store calls those that come in parts.
+pub async fn give_up(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    before: Timestamp,
+    limit: u32,
+) -> Result<(Step, Vec<(String, String)>), StoreError> {
+    scope.system("upload")?;
+    let sql = "DELETE FROM uploads WHERE id IN (SELECT id FROM uploads WHERE expires_at <= $1 \
+               ORDER BY expires_at LIMIT $2) RETURNING place, size, parts";
+    let rows = tx.rows(sql, &[before.into(), limit.into()]).await?;
+    let (mut places, mut parts) = (Vec::new(), Vec::new());
+    for row in &rows {
+        let place = row.get::<String>(0)?;
+        if let Some(upload) = row.get::<Option<String>>(2)? {
+            parts.push((place.clone(), upload));
+        }
+        places.push((place, row.get(1)?));
+    }
+    let step = Step { count: rows.len() as u64, bytes: 0, more: rows.len() >= limit as usize };
+    remove(tx, places).await?;
+    Ok((step, parts))
+}
+
+/// Removes objects whose time is over and that neither an artifact nor a cache needs.
+pub async fn expire(tx: &mut Tx<'_>, scope: Scope, limit: u32) -> Result<Step, StoreError> {
+    scope.system("object")?;
+    let sql = "DELETE FROM objects WHERE id IN (SELECT id FROM objects WHERE expires_at <= $1 \
+               AND NOT EXISTS (SELECT 1 FROM artifacts WHERE object_id = objects.id) \
+               AND NOT EXISTS (SELECT 1 FROM caches WHERE object_id = objects.id) \
+               ORDER BY expires_at LIMIT $2)";
+    let count = tx.execute(sql, &[tx.now().into(), limit.into()]).await?;
+    Ok(Step { count, bytes: 0, more: count >= u64::from(limit) })
+}
+
+/// Bytes that go next: their place, and how many.
+pub async fn remove(tx: &mut Tx<'_>, places: Vec<(String, i64)>) -> Result<(), StoreError> {
+    let now: Value = tx.now().into();
+    let row = |(place, stored): (String, i64)| vec![place.into(), stored.into(), now.clone()];
+    let rows: Vec<Vec<Value>> = places.into_iter().map(row).collect();
+    let sql = Sql::of(
+        "INSERT INTO removals (place, stored, created_at) VALUES ($1, $2, $3) \
+         ON CONFLICT DO NOTHING",
+        "INSERT INTO removals (place, stored, created_at) \
+         SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[]) ON CONFLICT DO NOTHING",
+    );
+    tx.execute_all(sql, &rows).await?;
+    Ok(())
+}
+
+/// The places of bytes that are to be removed next.
+pub async fn removals(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    limit: u32,
+) -> Result<Vec<String>, StoreError> {
+    scope.system("removal")?;
+    let sql = "SELECT place FROM removals ORDER BY place LIMIT $1";
+    tx.rows(sql, &[limit.into()]).await?.iter().map(|row| row.get(0)).collect()
+}
+
+/// The bytes at these places are removed.
+pub async fn removed(tx: &mut Tx<'_>, scope: Scope, places: &[String]) -> Result<(), StoreError> {
+    scope.system("removal")?;
+    let sql = Sql::of(
+        "DELETE FROM removals WHERE place IN (SELECT value FROM json_each($1))",
+        "DELETE FROM removals WHERE place = ANY($1)",
+    );
+    tx.execute(sql, &[places.iter().map(String::as_str).collect()]).await?;
+    Ok(())
+}
+
+/// Which of these places some row knows: a blob, an upload, a removal.
+pub async fn known(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    places: &[String],
+) -> Result<Vec<String>, StoreError> {
+    scope.system("blob")?;
+    let given: Value = places.iter().map(String::as_str).collect();
+    let sql = Sql::of(
+        "SELECT value FROM json_each($1) WHERE value IN (SELECT place FROM blobs WHERE place = value) \
+         OR value IN (SELECT place FROM uploads WHERE place = value) \
+         OR value IN (SELECT place FROM removals WHERE place = value)",
+        "SELECT place FROM blobs WHERE place = ANY($1) \
+         UNION SELECT place FROM uploads WHERE place = ANY($1) \
+         UNION SELECT place FROM removals WHERE place = ANY($1)",
+    );
+    tx.rows(sql, &[given]).await?.iter().map(|row: &Row| row.get(0)).collect()
+}
