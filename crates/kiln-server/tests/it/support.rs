@@ -58,6 +58,8 @@ pub(crate) struct Options {
     pub(crate) allow_shared_host: bool,
     pub(crate) authentication: bool,
     pub(crate) grace: Duration,
+    /// Where bytes lie; in a folder unless it is said.
+    pub(crate) bytes: Option<kiln_server::config::Place>,
 }
 
 impl Default for Options {
@@ -68,6 +70,7 @@ impl Default for Options {
             allow_shared_host: false,
             authentication: true,
             grace: Duration::from_hours(24),
+            bytes: None,
         }
     }
 }
@@ -87,7 +90,9 @@ impl Server {
         let runs = Runs::new(store.clone(), Arc::new(Contexts));
         let bus = Bus::start(&store, Duration::from_secs(2));
         let signer = Signer::new(b"the key of a test");
-        let bytes = Config::in_folder(data.path()).storage;
+        let mut bytes = Config::in_folder(data.path()).storage;
+        bytes.grace = options.grace;
+        bytes.place = options.bytes.unwrap_or(bytes.place);
         let app = Arc::new(App {
             storage: Storage::open(&bytes, &signer).unwrap(),
             config: Config {
@@ -98,7 +103,7 @@ impl Server {
                 authentication: options.authentication,
                 allow_shared_host: options.allow_shared_host,
                 log_bytes: options.log_bytes,
-                storage: kiln_server::config::Storage { grace: options.grace, ..bytes.clone() },
+                storage: bytes.clone(),
                 ..Config::in_folder(data.path())
             },
             traffic: Traffic::new(&runs, Policy::Fair),
