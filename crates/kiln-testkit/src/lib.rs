@@ -8,4 +8,5 @@ pub mod load;
 pub mod process;
 pub mod queue;
 pub mod runs;
+pub mod s3;
 pub mod shapes;

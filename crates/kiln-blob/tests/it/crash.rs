@@ -16,12 +16,12 @@ const FOLDER: &str = "KILN_TEST_BLOB_FOLDER";
 async fn writes_until_it_is_killed() {
     let folder = std::env::var_os(FOLDER).expect("the folder is named");
     let disk = Disk::open(folder).unwrap();
-    let writers = (0..4_u64).map(|writer| {
+    let writers = (0..4_usize).map(|writer| {
         let disk = disk.clone();
         async move {
-            for seed in 0.. {
-                let body =
-                    noise(writer * 1_000_000 + seed, 200_000 + 7_777 * (seed as usize % 100));
+            for turn in 0..1_000_000_usize {
+                let unique = u64::try_from(writer * 1_000_000 + turn).unwrap();
+                let body = noise(unique, 200_000 + 7_777 * (turn % 100));
                 let name = Name::of_blob("blobs", Digest::of(&body));
                 disk.put(&name, content(&body)).await.unwrap();
                 println!("kept {name}");

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use kiln_blob::{Backend as _, Direct as _, S3, Span};
+use kiln_testkit::s3::S3Server;
 use reqwest::{Client, StatusCode};
 
-use crate::support::{Server, all, name, noise};
+use crate::support::{all, name, noise, options};
 
 const LIFE: Duration = Duration::from_secs(60);
 
@@ -23,8 +24,8 @@ async fn get(url: &str) -> (StatusCode, Vec<u8>) {
 #[tokio::test]
 async fn an_address_is_good_for_one_object_and_one_thing() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(folder.path());
-    let s3 = S3::open(server.options()).unwrap();
+    let server = S3Server::start(folder.path());
+    let s3 = S3::open(options(server.port)).unwrap();
     let (one, two) = (name("uploads/one"), name("uploads/two"));
     let url = s3.put_url(&one, 5, LIFE).await.unwrap();
     assert_eq!(put(&url, "hello").await.0, StatusCode::OK);
@@ -45,8 +46,8 @@ async fn an_address_is_good_for_one_object_and_one_thing() {
 #[tokio::test]
 async fn parts_become_one_object() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(folder.path());
-    let s3 = S3::open(server.options()).unwrap();
+    let server = S3Server::start(folder.path());
+    let s3 = S3::open(options(server.port)).unwrap();
     let name = name("uploads/large");
     let parts = s3.begin_parts(&name).await.unwrap();
     let body = noise(1, 11 << 20);

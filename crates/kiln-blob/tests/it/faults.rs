@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use kiln_blob::{Backend as _, BlobError, S3, S3Options, Span};
+use kiln_testkit::s3::{KEY, S3Server};
 
-use crate::support::{Server, all, content, name, noise, options, read};
+use crate::support::{all, content, name, noise, options, read};
 
 /// What becomes of a connection.
 #[derive(Debug, Clone, Copy)]
@@ -103,12 +104,12 @@ fn copy(mut from: TcpStream, mut to: TcpStream, most: usize) {
 
 struct World {
     _folder: tempfile::TempDir,
-    server: Server,
+    server: S3Server,
 }
 
 fn world() -> World {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(folder.path());
+    let server = S3Server::start(folder.path());
     World { _folder: folder, server }
 }
 
@@ -129,7 +130,7 @@ async fn a_store_that_fails_for_a_while_is_asked_again() {
 async fn a_download_that_breaks_off_goes_on() {
     let world = world();
     let body = noise(2, 10 << 20);
-    let direct = S3::open(world.server.options()).unwrap();
+    let direct = S3::open(options(world.server.port)).unwrap();
     direct.put(&name("a/b"), content(&body)).await.unwrap();
     let proxy = Proxy::start(world.server.port, Fault::Cut(1 << 20), 3);
     let s3 = S3::open(proxy.options()).unwrap();
@@ -143,9 +144,9 @@ async fn a_store_that_never_works_is_given_up_in_time_and_named() {
     for fault in [Fault::Error, Fault::Silence, Fault::Cut(40)] {
         let world = world();
         let proxy = Proxy::start(world.server.port, fault, usize::MAX);
-        let options =
+        let impatient =
             S3Options { retries: 2, request_timeout: Duration::from_secs(1), ..proxy.options() };
-        let s3 = S3::open(options).unwrap();
+        let s3 = S3::open(impatient).unwrap();
         let begun = Instant::now();
         for length in [10, 9 << 20] {
             let error = s3.put(&name("a/b"), content(&noise(3, length))).await.unwrap_err();
@@ -162,7 +163,7 @@ async fn a_store_that_never_works_is_given_up_in_time_and_named() {
         assert!(s3.delete(&name("a/b")).await.is_err());
         assert!(begun.elapsed() < Duration::from_secs(60), "{fault:?}");
         // Nothing of it can be read.
-        let direct = S3::open(world.server.options()).unwrap();
+        let direct = S3::open(options(world.server.port)).unwrap();
         assert_eq!(direct.size(&name("a/b")).await.unwrap(), None);
     }
 }
@@ -171,8 +172,8 @@ async fn a_store_that_never_works_is_given_up_in_time_and_named() {
 async fn a_store_that_nobody_serves_and_a_wrong_key_are_said_to_be_so() {
     let world = world();
     let wrong = S3Options {
-        key: Some(("KILNTESTKEY123456789".to_owned(), "wrong-secret".to_owned())),
-        ..world.server.options()
+        key: Some((KEY.0.to_owned(), "wrong-secret".to_owned())),
+        ..options(world.server.port)
     };
     let error = S3::open(wrong).unwrap().put(&name("a"), content(b"x")).await.unwrap_err();
     assert!(error.to_string().contains("403"), "{error}");

@@ -4,6 +4,7 @@
     clippy::disallowed_methods,
     reason = "tests start a real S3 server, and processes to be killed"
 )]
+#![expect(clippy::unwrap_used, reason = "a panic is the report")]
 
 mod chunks;
 mod contract;

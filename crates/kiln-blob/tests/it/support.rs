@@ -1,19 +1,15 @@
 //! Backends to be tested, an S3 server, and bytes.
 
-use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use kiln_blob::{
     Backend, BlobError, Compressed, Content, Disk, Found, Memory, Name, Remembered, S3, S3Options,
     Span, Verified, collect, of_pieces,
 };
+use kiln_testkit::s3::{BUCKET, KEY, S3Server};
 use tempfile::TempDir;
-
-pub const KEY: (&str, &str) = ("KILNTESTKEY123456789", "kiln-test-secret-0123456789");
 
 pub fn name(text: &str) -> Name {
     Name::new(text).unwrap()
@@ -55,13 +51,13 @@ pub async fn read(backend: &dyn Backend, name: &Name) -> Result<Bytes, BlobError
 #[derive(Debug)]
 pub struct Place {
     pub backend: Arc<dyn Backend>,
-    pub folder: TempDir,
-    _server: Option<Server>,
+    _folder: TempDir,
+    _server: Option<S3Server>,
 }
 
 impl Place {
-    fn new(backend: Arc<dyn Backend>, folder: TempDir, server: Option<Server>) -> Self {
-        Self { backend, folder, _server: server }
+    fn new(backend: Arc<dyn Backend>, folder: TempDir, server: Option<S3Server>) -> Self {
+        Self { backend, _folder: folder, _server: server }
     }
 
     pub fn memory() -> Self {
@@ -75,8 +71,8 @@ impl Place {
 
     pub fn s3() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let server = Server::start(folder.path());
-        let backend = Arc::new(S3::open(server.options()).unwrap());
+        let server = S3Server::start(folder.path());
+        let backend = Arc::new(S3::open(options(server.port)).unwrap());
         Self::new(backend, folder, Some(server))
     }
 
@@ -93,61 +89,13 @@ impl Place {
     }
 }
 
-/// A real S3 server, which checks signatures.
-#[derive(Debug)]
-pub struct Server {
-    child: Child,
-    pub port: u16,
-}
-
-impl Server {
-    pub fn start(folder: &Path) -> Self {
-        let program = std::env::var_os("KILN_TEST_S3S").map(PathBuf::from);
-        let program = program.expect("KILN_TEST_S3S names s3s-fs; scripts/test sets it");
-        let root = folder.join("s3");
-        std::fs::create_dir_all(root.join("bucket")).unwrap();
-        let port = free_port();
-        let child = Command::new(program)
-            .args(["--access-key", KEY.0, "--secret-key", KEY.1, "--host", "127.0.0.1", "--port"])
-            .arg(port.to_string())
-            .arg(root)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("s3s-fs starts");
-        let server = Self { child, port };
-        let until = Instant::now() + Duration::from_secs(30);
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(Instant::now() < until, "the S3 server does not answer");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        server
-    }
-
-    pub fn options(&self) -> S3Options {
-        options(self.port)
-    }
-}
-
 pub fn options(port: u16) -> S3Options {
     S3Options {
         endpoint: Some(format!("http://127.0.0.1:{port}")),
         key: Some((KEY.0.to_owned(), KEY.1.to_owned())),
         prefix: Some(name("kiln/bytes")),
-        ..S3Options::new("bucket", "us-east-1")
+        ..S3Options::new(BUCKET, "us-east-1")
     }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// This test binary again, to run one test that is ignored otherwise.

@@ -32,13 +32,13 @@ pub struct Storage {
 
 /// What an address of ours is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Grant {
-    pub(crate) method: &'static str,
-    pub(crate) object: String,
-    pub(crate) size: u64,
-    pub(crate) org: OrgId,
-    pub(crate) job: Option<JobId>,
-    pub(crate) expires: Timestamp,
+pub struct Grant {
+    pub method: &'static str,
+    pub object: String,
+    pub size: u64,
+    pub org: OrgId,
+    pub job: Option<JobId>,
+    pub expires: Timestamp,
 }
 
 impl Storage {

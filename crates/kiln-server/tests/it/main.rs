@@ -24,8 +24,10 @@ macro_rules! on_both {
 
 mod api;
 mod blobs;
+mod bucket;
 mod duties;
 mod fleet;
+mod garbage;
 mod git;
 mod registration;
 mod reports;

@@ -62,6 +62,8 @@ pub(crate) struct Options {
     /// A folder for logs that several servers share.
     pub(crate) logs: Option<PathBuf>,
     pub(crate) grace: Duration,
+    /// Where bytes lie; in a folder unless it is said.
+    pub(crate) bytes: Option<kiln_server::config::Place>,
 }
 
 impl Default for Options {
@@ -73,6 +75,7 @@ impl Default for Options {
             authentication: true,
             logs: None,
             grace: Duration::from_hours(24),
+            bytes: None,
         }
     }
 }
@@ -92,7 +95,9 @@ impl Server {
         let runs = Runs::new(store.clone(), Arc::new(Contexts));
         let bus = Bus::start(&store, Duration::from_secs(2));
         let signer = Signer::new(b"the key of a test");
-        let bytes = Config::in_folder(data.path()).storage;
+        let mut bytes = Config::in_folder(data.path()).storage;
+        bytes.grace = options.grace;
+        bytes.place = options.bytes.unwrap_or(bytes.place);
         let app = Arc::new(App {
             storage: Storage::open(&bytes, &signer).unwrap(),
             config: Config {
@@ -103,7 +108,7 @@ impl Server {
                 authentication: options.authentication,
                 allow_shared_host: options.allow_shared_host,
                 log_bytes: options.log_bytes,
-                storage: kiln_server::config::Storage { grace: options.grace, ..bytes.clone() },
+                storage: bytes.clone(),
                 ..Config::in_folder(data.path())
             },
             traffic: Traffic::new(&runs, Policy::Fair),

@@ -50,6 +50,7 @@ mod events;
 mod explain;
 mod filled;
 mod footprint;
+mod garbage;
 mod inspect;
 mod isolation;
 mod leadership;

@@ -237,6 +237,21 @@ fn the_queue_says_why_a_job_waits() {
     assert!(queue.code(0).out.contains("moving the database"), "{queue:#?}");
 }
 
+/// C6: who uses what is shown, and what nobody uses can be collected.
+#[test]
+fn storage_is_shown_and_collected() {
+    let up = Up::new();
+    let shown = up.kiln(&["storage"]);
+    assert!(shown.code(0).err.contains("0 blobs of 0 B take 0 B"), "{shown:#?}");
+    let json: serde_json::Value = serde_json::from_str(&up.kiln(&["storage", "--json"]).code(0).out).unwrap();
+    assert_eq!((&json["uses"], &json["kept"]["blobs"]), (&serde_json::json!([]), &serde_json::json!(0)));
+    let dry = up.kiln(&["storage", "gc", "--dry-run"]);
+    assert!(dry.code(0).out.starts_with("nothing refers to 0 blobs"), "{dry:#?}");
+    let done = up.kiln(&["storage", "gc"]);
+    assert!(done.code(0).out.starts_with("freed 0 B: 0 blobs"), "{done:#?}");
+    assert!(up.kiln(&["storage"]).code(0).err.contains("freed 0 B"));
+}
+
 /// Tokens and keys are shown once, do what they may, and nothing after they are revoked.
 #[test]
 fn tokens_let_in_until_they_are_revoked() {

@@ -58,6 +58,7 @@ fn help_is_exit_code_zero_and_has_examples() {
         "repo",
         "runners",
         "queue",
+        "storage",
         "pause",
         "resume",
         "token",

@@ -11,11 +11,11 @@ use kiln_blob::{BlobError, Span};
 use kiln_core::id::{JobId, OrgId};
 use kiln_core::time::Timestamp;
 use kiln_proto::blob::{Blob, Complete, Exists, Link, NewUpload, Present, Upload};
-use serde::Deserialize;
-use utoipa::IntoParams;
+use kiln_proto::problem::Problem;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::params::{OfBlob, Signed};
 use crate::app::Shared;
 use crate::auth::{Caller, shown_token};
 use crate::http::error::{Answer, Failure};
@@ -29,7 +29,7 @@ use crate::storage::Grant;
 const QUESTION: usize = 1 << 20;
 
 /// Not among those that must answer within seconds: bytes take their time.
-pub fn routes() -> OpenApiRouter<Shared> {
+pub(crate) fn routes() -> OpenApiRouter<Shared> {
     let questions = OpenApiRouter::new()
         .routes(routes!(exists))
         .routes(routes!(reserve))
@@ -105,18 +105,6 @@ async fn complete(
     blobs::complete(&app, &asker, id, said).await.map(Reply)
 }
 
-/// What a signed address says of itself.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-struct Signed {
-    org: i64,
-    job: Option<i64>,
-    size: u64,
-    /// Milliseconds since 1970.
-    expires: u64,
-    signature: String,
-}
-
 impl Signed {
     fn grant(&self, method: &'static str, object: String) -> Grant {
         Grant {
@@ -136,7 +124,7 @@ impl Signed {
 #[utoipa::path(
     put, path = "/api/uploads/{id}", tag = "bytes", params(("id" = i64, Path), Signed),
     request_body(content = String, content_type = "application/octet-stream"),
-    responses((status = 204), (status = 404), (status = 422), (status = 503)), security(())
+    responses((status = 204), Problems), security(())
 )]
 async fn send(
     State(app): State<Shared>,
@@ -151,13 +139,6 @@ async fn send(
     Ok(StatusCode::NO_CONTENT)
 }
 
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-struct OfBlob {
-    /// The organization; that of the job for tokens of jobs.
-    owner: Option<String>,
-}
-
 /// Bytes, or a part of them with `Range`
 #[utoipa::path(
     get, path = "/api/blobs/{hash}", tag = "bytes", params(("hash" = String, Path), OfBlob),
@@ -165,7 +146,7 @@ struct OfBlob {
         (status = 200, description = "All of them", body = String, content_type = "application/octet-stream"),
         (status = 206, description = "A part", body = String, content_type = "application/octet-stream"),
         (status = 302, description = "They are at another address"),
-        (status = 416, description = "There are fewer"),
+        (status = 416, description = "There are fewer", body = Problem),
         Problems,
     )
 )]
@@ -178,7 +159,7 @@ async fn read(
 ) -> Answer<Response> {
     let span = span(&headers);
     let opened = blobs::open(&app, &asker, of.owner.as_deref(), &hash, span.unwrap_or(Span::All));
-    Ok(answer(opened.await?, span.is_some(), &hash))
+    answer(opened.await?, span.is_some(), &hash)
 }
 
 /// An address of bytes that needs no token, for an hour
@@ -202,7 +183,8 @@ async fn link(
         (status = 200, description = "All of them", body = String, content_type = "application/octet-stream"),
         (status = 206, description = "A part", body = String, content_type = "application/octet-stream"),
         (status = 302, description = "They are at another address"),
-        (status = 404), (status = 416), (status = 422), (status = 503),
+        (status = 416, description = "There are fewer", body = Problem),
+        Problems,
     ),
     security(())
 )]
@@ -216,7 +198,7 @@ async fn read_signed(
     let grant = signed.grant("GET", format!("blob/{hash}"));
     let whole = span.unwrap_or(Span::All);
     let opened = blobs::open_signed(&app, &grant, &signed.signature, &hash, whole);
-    Ok(answer(opened.await?, span.is_some(), &hash))
+    answer(opened.await?, span.is_some(), &hash)
 }
 
 /// One range of bytes. What asks for several, or in other units, gets all.
@@ -231,17 +213,16 @@ fn span(headers: &HeaderMap) -> Option<Span> {
     }
 }
 
-fn answer(opened: Opened, is_part: bool, hash: &str) -> Response {
+fn answer(opened: Opened, is_part: bool, hash: &str) -> Answer<Response> {
     let found = match opened {
         Opened::There(url) => {
-            return (StatusCode::FOUND, [(header::LOCATION, url)]).into_response();
+            return Ok((StatusCode::FOUND, [(header::LOCATION, url)]).into_response());
         }
         Opened::Here(found) => found,
     };
     let (size, range) = (found.size, found.range.clone());
     if is_part && range.is_empty() {
-        let none = [(header::CONTENT_RANGE, format!("bytes */{size}"))];
-        return (StatusCode::RANGE_NOT_SATISFIABLE, none).into_response();
+        return Err(blobs::out_of_range(size));
     }
     let mut response = Body::from_stream(found.content).into_response();
     let headers = response.headers_mut();
@@ -259,7 +240,7 @@ fn answer(opened: Opened, is_part: bool, hash: &str) -> Response {
         }
         *response.status_mut() = StatusCode::PARTIAL_CONTENT;
     }
-    response
+    Ok(response)
 }
 
 #[cfg(test)]

@@ -141,3 +141,23 @@ pub(super) struct OfSearch {
     /// The `next` of the answer before.
     pub(super) after: Option<String>,
 }
+
+/// What a signed address says of itself.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Signed {
+    pub(super) org: i64,
+    pub(super) job: Option<i64>,
+    pub(super) size: u64,
+    /// Milliseconds since 1970.
+    pub(super) expires: u64,
+    pub(super) signature: String,
+}
+
+/// Whose bytes.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct OfBlob {
+    /// The organization; that of the job for tokens of jobs.
+    pub(super) owner: Option<String>,
+}

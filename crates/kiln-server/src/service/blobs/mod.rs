@@ -21,7 +21,7 @@ use crate::http::error::{Answer, Failure};
 use crate::token::JobAccess;
 
 pub use ingest::complete;
-pub use read::{Opened, link, open, open_signed};
+pub use read::{Opened, link, open, open_signed, out_of_range};
 pub use upload::{receive, reserve};
 
 /// Who asks for bytes, or sends them.

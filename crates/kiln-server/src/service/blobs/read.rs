@@ -66,7 +66,7 @@ async fn read(app: &App, org: OrgId, hash: Digest, span: Span) -> Answer<Opened>
         return direct.get_url(&name, LIFE).await.map(Opened::There).map_err(unkept);
     }
     let mut found = match app.storage.read(&place, span).await {
-        Err(error @ BlobError::OutOfRange { .. }) => return Err(out_of_range(&error, size)),
+        Err(BlobError::OutOfRange { .. }) => return Err(out_of_range(size)),
         found => found.map_err(unkept)?,
     };
     if found.range == (0..size) {
@@ -78,7 +78,7 @@ async fn read(app: &App, org: OrgId, hash: Digest, span: Span) -> Answer<Opened>
 fn cut(bytes: Vec<u8>, span: Span) -> Answer<Found> {
     let size = bytes.len() as u64;
     let name = Name::new("inline").map_err(Failure::internal)?;
-    let range = span.of(&name, size).map_err(|error| out_of_range(&error, size))?;
+    let range = span.of(&name, size).map_err(|_| out_of_range(size))?;
     let at = |place: u64| usize::try_from(place).unwrap_or(usize::MAX);
     let content: Content =
         of_bytes(bytes::Bytes::from(bytes).slice(at(range.start)..at(range.end)));
@@ -86,9 +86,10 @@ fn cut(bytes: Vec<u8>, span: Span) -> Answer<Found> {
 }
 
 /// 416, with the size that there is.
-fn out_of_range(error: &BlobError, size: u64) -> Failure {
+pub fn out_of_range(size: u64) -> Failure {
     use axum::http::{HeaderValue, StatusCode, header};
-    let failure = Failure::new(StatusCode::RANGE_NOT_SATISFIABLE, "range", error.to_string());
+    let detail = format!("there are {size} bytes, and none of those that are asked for");
+    let failure = Failure::new(StatusCode::RANGE_NOT_SATISFIABLE, "range", detail);
     match HeaderValue::try_from(format!("bytes */{size}")) {
         Ok(value) => failure.with_header(header::CONTENT_RANGE, value),
         Err(_) => failure,
