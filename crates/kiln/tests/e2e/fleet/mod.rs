@@ -1,10 +1,17 @@
 //! A whole installation with the real binary: servers, runners, repositories, on both databases.
 
+mod away;
 mod cancel;
 mod chaos;
+mod clock;
 mod contract;
+mod cut;
+mod disk;
 mod killed;
+mod load;
 mod path;
+mod points;
+mod private;
 mod servers;
 mod sources;
 mod world;
