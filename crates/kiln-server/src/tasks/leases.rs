@@ -31,14 +31,15 @@ impl Leases {
     /// Looks at the clock of the database. When it was set, what leases say is of another time: those that
     /// would last for too long are cut, and runners get the time of a lease to renew the others.
     async fn look_at_the_clock(&mut self, app: &App) -> Result<(), Fault> {
-        let shown = app.store.read(async |tx: &mut Tx<'_>| Ok(tx.now())).await?;
+        let look = async |tx: &mut Tx<'_>| kiln_store::look_at_clock(tx).await;
+        let (shown, was_ahead) = app.store.read(look).await?;
         let now = Instant::now();
         let is_set = self.last.is_some_and(|(then, at)| was_set(then, shown, now - at));
         if is_set {
             tracing::warn!("the clock was set; runners get the time of a lease to be heard");
             self.begun = now;
         }
-        if is_set || self.last.is_none() {
+        if is_set || was_ahead {
             let mend = async |tx: &mut Tx<'_>| kiln_store::clock_was_set(tx).await;
             app.store.write(mend).await?;
         }

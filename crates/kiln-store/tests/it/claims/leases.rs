@@ -162,6 +162,8 @@ async fn times_of_a_clock_that_was_ahead_are_mended_when_it_is_set_back(store: S
     let site = Site::new(store).await;
     site.run(THREE).await;
     site.claim(7, 2).await;
+    let look = async |tx: &mut Tx<'_>| Ok(kiln_store::look_at_clock(tx).await?.1);
+    assert!(!site.store().read(look).await.unwrap(), "what there is is right");
     let now = i64::try_from(now(site.store()).await.0).unwrap();
     let ahead = now + 3_600_000;
     let one = "UPDATE leases SET expires_at = $1 WHERE job_id = (SELECT min(job_id) FROM leases)";
@@ -170,6 +172,7 @@ async fn times_of_a_clock_that_was_ahead_are_mended_when_it_is_set_back(store: S
         "INSERT INTO outbox (kind, payload, due_at, created_at) VALUES ('notify', '{}', $1, $2)";
     execute(site.store(), task, vec![(ahead + 5_000).into(), ahead.into()]).await;
     execute(site.store(), task, vec![(ahead + 5_000).into(), (now - 9_000).into()]).await;
+    assert!(site.store().read(look).await.unwrap(), "an hour is noticed");
     let mend = async |tx: &mut Tx<'_>| kiln_store::clock_was_set(tx).await;
     site.store().write(mend).await.unwrap();
     let soon = i64::try_from(LEASE.as_millis()).unwrap() + now + 30_000;

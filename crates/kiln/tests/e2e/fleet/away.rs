@@ -3,15 +3,14 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use super::load::{SHORT_LEASE, assert_lines, close, figure};
+use super::load::{SHORT_LEASE, assert_lines, close, figure, is_long};
 use super::world::job;
 use super::{Kind, World, on_both};
 
 /// How long the job and the absence last: 100 s and 120 s with the lease that everybody has, or a
 /// twelfth of all.
-#[expect(clippy::disallowed_methods, reason = "the script says by it how long the test is")]
 fn times(world: &World) -> (u32, Duration) {
-    if std::env::var_os("KILN_CHAOS").is_some() {
+    if is_long() {
         return (1_000, Duration::from_mins(2));
     }
     world.set("KILN_FAULT_LEASE", SHORT_LEASE.to_string());

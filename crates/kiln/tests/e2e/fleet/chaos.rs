@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::load::{Load, Storm, close};
+use super::load::{Load, SHORT_LEASE, Storm, close, is_long};
 use super::world::{Program, Server};
 use super::{Kind, World, on_both};
 
@@ -21,6 +21,10 @@ fn name(runner: usize) -> String {
 
 impl Alive {
     fn new(world: &World) -> Self {
+        // A runner that dies between a claim and its first word has the job until the lease is over.
+        if !is_long() {
+            world.set("KILN_FAULT_LEASE", SHORT_LEASE.to_string());
+        }
         let server = world.server("server");
         let runners = (0..RUNNERS)
             .map(|at| {

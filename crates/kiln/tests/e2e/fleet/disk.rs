@@ -10,7 +10,8 @@ use super::private::{Disk, Private, inside};
 use super::world::{Server, job};
 use super::{Kind, World};
 
-/// A job that says so many lines, ten in a second, and leaves a mark for each try.
+/// A job that says so many lines, ten in a second, each with a long one behind it, and leaves a mark for
+/// each try.
 fn talking(world: &World, lines: u32) -> String {
     let place = world.place.path().display();
     format!(
@@ -22,7 +23,11 @@ jobs:
     steps:
       - run: |
           echo try >> {place}/tries
-          for i in $(seq 1 {lines}); do echo line $i; sleep 0.1; done
+          for i in $(seq 1 {lines}); do
+            echo line $i
+            printf %4000d\\n $i
+            sleep 0.1
+          done
           echo ended > {place}/ended
 "
     )

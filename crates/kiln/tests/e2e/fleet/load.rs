@@ -22,6 +22,12 @@ const LINES: u32 = 10;
 /// Leases of tests that wait until one is over, in milliseconds. A runner is heard four times meanwhile.
 pub(super) const SHORT_LEASE: u64 = 5_000;
 
+/// Whether somebody asked for the long form, in which times are what they are.
+#[expect(clippy::disallowed_methods, reason = "the script says by it how long the test is")]
+pub(super) fn is_long() -> bool {
+    std::env::var_os("KILN_CHAOS").is_some()
+}
+
 /// How bad it gets.
 pub(super) struct Storm {
     pub(super) dice: Dice,

@@ -51,13 +51,23 @@ fn leads(world: &World, server: &Server) -> bool {
     !all.is_empty() && all.iter().all(|duty| duty["here"] == true)
 }
 
-/// Three servers with one folder of logs and keys, as on a shared disk, and a runner at each.
+/// Three servers whose logs are in one folder, as on a shared disk, and a runner at each.
 fn three(world: &World) -> (Vec<Server>, Vec<Program>) {
-    let servers: Vec<Server> = (0..3).map(|_| world.server("server")).collect();
-    let runner = |(at, server)| {
-        world.runner_with(server, &format!("runner{at}"), &["linux"], &["--jobs", "2"])
-    };
-    let runners = servers.iter().enumerate().map(runner).collect();
+    let logs = world.place.below("logs");
+    let mut servers: Vec<Server> = Vec::new();
+    for name in ["a", "b", "c"] {
+        let link = world.place.below(name).path().join("logs");
+        std::os::unix::fs::symlink(logs.path(), link).expect("the place is ours");
+        let server = world.server(name);
+        let server = match servers.first() {
+            Some(first) => server.with_token_of(first),
+            None => server,
+        };
+        servers.push(server);
+    }
+    let more = ["--jobs", "2"];
+    let runner = |server: &Server| world.runner_with(server, &server.name, &["linux"], &more);
+    let runners = servers.iter().map(runner).collect();
     (servers, runners)
 }
 
@@ -80,14 +90,15 @@ fn when_the_leader_of_three_servers_dies_another_leads_within_five_seconds() {
         });
         storm.pause(1_000);
         let leader = servers.remove(at);
-        let listen = leader.listen();
+        let (name, listen) = (leader.name.clone(), leader.listen());
         leader.program.kill();
         let begun = Instant::now();
         world.until(&servers[0], "another leads", |world| {
             servers.iter().any(|server| leads(world, server)).then_some(())
         });
         longest = longest.max(begun.elapsed());
-        servers.push(world.server_at("server", &listen));
+        let again = world.server_at(&name, &listen).with_token_of(&servers[0]);
+        servers.push(again);
     }
     figure(&format!("the longest time without a leader: {longest:.2?}"));
     assert!(longest <= TAKEOVER, "{longest:?} without a leader");
@@ -162,11 +173,12 @@ fn three_servers_are_restarted_one_after_the_other_and_nobody_notices() {
     load.trigger(&servers[0], storm.runs);
     for _ in 0..storm.faults.max(3) {
         let next = servers.remove(0);
-        let listen = next.listen();
+        let (name, listen) = (next.name.clone(), next.listen());
         assert_eq!(next.program.stop(), 0, "it ends in order");
         // There are always others that take what comes.
         load.trigger(&servers[0], 1);
-        servers.push(world.server_at("server", &listen));
+        let again = world.server_at(&name, &listen).with_token_of(&servers[0]);
+        servers.push(again);
     }
     assert_eq!(load.audit(&servers[0]), 1, "a server that goes in order costs no job");
     let (calls, repeats) = client.end();

@@ -16,15 +16,15 @@ use kiln_testkit::database::Database;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::{Value, json};
 
+use super::load::is_long;
 use crate::Place;
 
 /// Nothing here takes longer, on a machine however busy.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The long forms of `scripts/chaos` have a queue in front of what is waited for.
-#[expect(clippy::disallowed_methods, reason = "the script says by it how long the test is")]
 fn patience() -> Duration {
-    if std::env::var_os("KILN_CHAOS").is_some() { 10 * PATIENCE } else { PATIENCE }
+    if is_long() { 10 * PATIENCE } else { PATIENCE }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +59,8 @@ pub(super) struct Program {
 pub(super) struct Server {
     pub(super) program: Program,
     pub(super) address: String,
+    /// Of its data directory.
+    pub(super) name: String,
     token: String,
 }
 
@@ -149,7 +151,7 @@ impl World {
         let ready = program.json_with("url");
         let address = ready["url"].as_str().expect("an address is a text").to_owned();
         let token = client_token(&data).unwrap_or_default();
-        let server = Server { program, address, token };
+        let server = Server { program, address, name: name.to_owned(), token };
         self.organization(&server);
         server
     }
