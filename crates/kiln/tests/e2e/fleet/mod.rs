@@ -12,6 +12,7 @@ mod load;
 mod path;
 mod points;
 mod private;
+mod program;
 mod servers;
 mod sources;
 mod world;
