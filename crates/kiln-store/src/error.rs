@@ -13,6 +13,9 @@ pub enum StoreError {
     /// It is not known whether the commit happened.
     #[error("the connection broke during the commit, which may or may not have happened: {0}")]
     InDoubt(String),
+    /// Nothing can be written until somebody makes room; what is there can be read.
+    #[error("the disk of the database is full: {0}")]
+    Full(String),
     /// A rule of the schema forbids it.
     #[error("a rule of the database forbids it: {0}")]
     Constraint(String),
@@ -33,7 +36,7 @@ pub enum StoreError {
 impl StoreError {
     /// The database is away, or nobody knows what it did: trying parts of the work alone would not help.
     pub fn concerns_all(&self) -> bool {
-        matches!(self, Self::Transient(_) | Self::InDoubt(_) | Self::Closed)
+        matches!(self, Self::Transient(_) | Self::InDoubt(_) | Self::Full(_) | Self::Closed)
     }
 
     /// What a panic said.
@@ -75,6 +78,7 @@ impl From<rusqlite::Error> for StoreError {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
                 Self::Transient(error.to_string())
             }
+            Some(ErrorCode::DiskFull) => Self::Full(error.to_string()),
             Some(ErrorCode::ConstraintViolation) => Self::Constraint(error.to_string()),
             _ => Self::Database(error.to_string()),
         }
@@ -104,7 +108,9 @@ impl From<tokio_postgres::Error> for StoreError {
             SqlState::CANNOT_CONNECT_NOW,
             SqlState::TOO_MANY_CONNECTIONS,
         ];
-        if transient.contains(code) {
+        if *code == SqlState::DISK_FULL {
+            Self::Full(text())
+        } else if transient.contains(code) {
             Self::Transient(text())
         } else if code.code().starts_with("23") {
             Self::Constraint(text())

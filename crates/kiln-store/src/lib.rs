@@ -6,6 +6,7 @@
 
 mod backup;
 pub mod claims;
+mod clock;
 pub mod content;
 mod copy;
 mod describe;
@@ -34,6 +35,7 @@ mod tx;
 mod words;
 
 pub use backup::{Backup, backup};
+pub use clock::{clock_was_set, look_at_clock};
 pub use copy::{Column, Copied, Kind, Phase, Progress, Table, Tally, copy, prepare};
 pub use describe::{Description, Rows, is_in_use};
 pub use directory::actor::{Actor, ActorKind};

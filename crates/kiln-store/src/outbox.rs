@@ -15,7 +15,7 @@ use crate::{Refusal, Row, Signal, Sql, StoreError, Tx, Value};
 /// How often a task is tried before it is put aside.
 pub const TRIES: u32 = 12;
 /// The longest wait between two tries.
-const LONGEST_WAIT: Duration = Duration::from_mins(15);
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_mins(15);
 /// How much of an error is kept, in characters.
 const ERROR: usize = 2_000;
 

@@ -116,5 +116,5 @@ impl Store {
 #[expect(clippy::disallowed_methods, reason = "the embedded database has no other clock")]
 pub(crate) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    Timestamp(kiln_fault::clock(u64::try_from(since.as_millis()).unwrap_or(u64::MAX)))
 }

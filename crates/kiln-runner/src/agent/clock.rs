@@ -6,7 +6,7 @@ use std::time::{Instant, SystemTime};
 #[expect(clippy::disallowed_methods, reason = "this is the clock of the agent")]
 pub(super) fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    kiln_fault::clock(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is the clock of the agent")]

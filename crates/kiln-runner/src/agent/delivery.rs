@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kiln_fault::Point;
 use kiln_proto::job::JobRef;
 use kiln_proto::report::{Complete, Completed, Heard, MOST_EVENTS, Stored};
 use tokio::sync::watch;
@@ -60,6 +61,7 @@ impl Delivery {
     pub(super) async fn run(self) -> Delivered {
         let told = async {
             tokio::try_join!(self.log(), self.events())?;
+            Point::RunnerDelivered.pass();
             self.complete().await
         };
         match told.await {

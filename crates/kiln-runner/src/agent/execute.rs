@@ -10,6 +10,7 @@ use std::time::Duration;
 use kiln_core::plan::Plan;
 use kiln_core::run::Conclusion;
 use kiln_core::value::{Object, Value};
+use kiln_fault::Point;
 use kiln_proto::job::Job;
 use kiln_proto::report::{Complete, Deployment, What};
 use serde_json::value::RawValue;
@@ -114,6 +115,7 @@ impl Work {
     /// Runs the job to its end and writes down what happens. `started` is called when it begins,
     /// `finished` when its slot is free. The error says why it did not begin and must be given back.
     pub(super) fn run(self, started: impl FnOnce(), finished: impl FnOnce()) -> Result<(), String> {
+        Point::RunnerClaimed.pass();
         let tree = self.shop.tree.child().map_err(|error| error.to_string())?;
         let spool = Spool::of(&self.shop.data, self.job.reference());
         let state = State {
@@ -140,6 +142,7 @@ impl Work {
                 reporter.event(What::Started);
                 let complete = self.execute(&ready, &reporter, &tree);
                 drop(ready.host);
+                Point::RunnerEnded.pass();
                 reporter.finish(complete);
                 leave(&ready.room, finished);
             }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use kiln_fault::Point;
 use kiln_proto::job::{Job, JobRef};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
@@ -293,6 +294,8 @@ impl<'a> Lead<'a> {
     }
 
     fn not_begun(&mut self, job: JobRef, reason: &str) {
+        // Whatever stood in its way may stand in the way of the next.
+        self.look();
         self.dispatcher.finished(job);
         let Some(at_hand) = self.at_hand.remove(&job) else { return };
         at_hand.delivery.abort();
@@ -315,7 +318,10 @@ impl<'a> Lead<'a> {
 
     fn delivered(&mut self, job: JobRef, delivered: Delivered) {
         match delivered {
-            Delivered::Accepted => self.ended(job),
+            Delivered::Accepted => {
+                Point::RunnerCompleted.pass();
+                self.ended(job);
+            }
             Delivered::Refused(why) => {
                 tracing::warn!(job = job.job_id, why, "the server does not want it any more");
                 self.obey(Order::Abandon(job));

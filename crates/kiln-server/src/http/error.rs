@@ -119,6 +119,10 @@ impl From<StoreError> for Failure {
                 tracing::warn!(%reason, "nobody knows whether a commit happened");
                 Self::unavailable("it is not known whether it was done; look, then try again")
             }
+            StoreError::Full(reason) => {
+                tracing::error!(%reason, "the disk of the database is full");
+                Self::unavailable("the disk of the database is full; make room, then try again")
+            }
             StoreError::Closed => Self::unavailable("the server is stopping"),
             other => Self::internal(other),
         }

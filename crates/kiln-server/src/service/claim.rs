@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use kiln_core::id::{RepoId, RunnerId};
 use kiln_core::queue::Serving;
+use kiln_fault::Point;
 use kiln_proto::job::Job;
 use kiln_proto::runner::{Claim, LONGEST_POLL};
 use kiln_store::claims::{Asking, Claimed};
@@ -34,6 +35,7 @@ pub async fn claim(app: &App, member: Arc<Member>, asked: Claim) -> Answer<Optio
         // Boxed, as all that is large here: thousands wait in this place, and each would keep room for it.
         match Box::pin(job::prepare(app, &poll.member, &claimed)).await {
             Ok(Some(job)) => {
+                Point::ServerClaimed.pass();
                 seat.served();
                 if poll.member.runner.about.single_use {
                     // What is known of it says that it has no job.

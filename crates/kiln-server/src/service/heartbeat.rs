@@ -8,7 +8,7 @@ use kiln_proto::job::JobRef;
 use kiln_proto::runner::{Command, HEARTBEAT, Heartbeat, HeartbeatAnswer};
 use kiln_store::claims::{self, Beat, Held};
 use kiln_store::directory::runners;
-use kiln_store::{Duty, Scope, Tx};
+use kiln_store::{Duty, Scope, StoreError, Tx};
 use tokio::time::{Instant, timeout_at};
 
 use super::register::access_token;
@@ -28,7 +28,9 @@ pub async fn heartbeat(app: &App, member: &Member, said: Heartbeat) -> Answer<He
         return Err(Failure::invalid(format!("jobs: expected {MOST_JOBS} at most")));
     }
     let id = member.runner.id;
-    let until = Instant::now() + Duration::from_secs(said.wait.min(HEARTBEAT).into());
+    // A runner that asks again after each answer is heard several times while a lease lasts.
+    let most = Duration::from_secs(HEARTBEAT.into()).min(claims::lease_lasts() / 4);
+    let until = Instant::now() + Duration::from_secs(said.wait.into()).min(most);
     let mut nudges = app.fleet.nudges(id);
     keep_health(app, member, &said).await?;
     let mut states = renew(app, member, &said.jobs).await?;
@@ -58,12 +60,15 @@ async fn renew(app: &App, member: &Member, jobs: &[JobRef]) -> Answer<Vec<Comman
         return Ok(Vec::new());
     }
     let held = jobs.iter().map(|job| (JobId(job.job_id), job.attempt)).collect();
-    let pulse = app.traffic.beat(Beat { runner: member.runner.id, held }).await?;
+    let pulse = app.traffic.beat(Beat { runner: member.runner.id, held }).await;
+    if pulse.as_ref().is_err_and(StoreError::concerns_all) {
+        app.board.unheard();
+    }
     let command = |(job, held): (&JobRef, Held)| match held {
         Held::Renewed { command, .. } => command.map(|command| told(command, *job)),
         Held::Gone => Some(Command::Abandon(*job)),
     };
-    Ok(jobs.iter().zip(pulse).filter_map(command).collect())
+    Ok(jobs.iter().zip(pulse?).filter_map(command).collect())
 }
 
 /// The same without renewing anything: a runner renews when it asks, not when we look.

@@ -13,7 +13,7 @@ use kiln_lang::engine::{
 use kiln_lang::expr::coerce::to_text;
 use kiln_proto::job::{Contexts, Job, JobRef, Limits, Secrets, Source};
 use kiln_proto::log::Line;
-use kiln_store::claims::{Claimed, LEASE};
+use kiln_store::claims::{self, Claimed};
 use kiln_store::directory::holder::Holder;
 use kiln_store::directory::{environments, secrets, variables};
 use kiln_store::events::{Annotation, Level};
@@ -203,7 +203,7 @@ impl Preparing<'_> {
             secrets: self.sealed(reference, &own.secrets)?,
             services: text::service_names(steps),
             timeout_minutes: text::minutes(steps),
-            lease: u32::try_from(LEASE.as_secs()).unwrap_or(u32::MAX),
+            lease: u32::try_from(claims::lease_lasts().as_secs()).unwrap_or(u32::MAX),
             source: Source {
                 clone_url: format!("{}/{repo}.git", app.config.public_url),
                 commit: run.head_sha.clone(),

@@ -9,7 +9,7 @@ use kiln_core::id::{JobId, OrgId, RunnerId};
 use kiln_core::queue::{Capabilities, Offer};
 use kiln_proto::runner::{self as wire, HEARTBEAT, Register, Registered};
 use kiln_proto::version::{OLDEST, PROTOCOL};
-use kiln_store::claims::{self, LEASE, Lease};
+use kiln_store::claims::{self, Lease};
 use kiln_store::directory::runners::{About, NewRunner};
 use kiln_store::directory::{registration_keys, runners};
 use kiln_store::runs::{Answer as Became, Happened, JobNews, Word};
@@ -191,7 +191,7 @@ async fn answer(
         status: status.to_owned(),
         protocol: PROTOCOL,
         heartbeat: HEARTBEAT,
-        lease: u32::try_from(LEASE.as_secs()).unwrap_or(u32::MAX),
+        lease: u32::try_from(claims::lease_lasts().as_secs()).unwrap_or(u32::MAX),
     })
 }
 

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use kiln_core::id::RunnerId;
 use kiln_core::run::Conclusion;
 use kiln_core::time::Timestamp;
+use kiln_fault::Point;
 use kiln_proto::report::{
     Annotation, Complete, Completed, Event, Events, Heard, MOST_EVENTS, Stored, Used, What,
 };
@@ -51,6 +52,7 @@ pub async fn append(app: &App, access: JobAccess, from: u64, bytes: Bytes) -> An
         };
     }
     let offset = app.logs.append(log, from, bytes).await.map_err(unkept)?;
+    Point::ServerLogged.pass();
     app.tails.grew(log.job);
     Ok(Stored { offset })
 }
@@ -206,6 +208,7 @@ pub async fn complete(app: &App, access: JobAccess, said: Complete) -> Answer<Co
         return Err(refusal(&refused));
     }
     kept?;
+    Point::ServerCompleted.pass();
     app.fleet.remember_end(job, claim, conclusion);
     leave_if_spent(app, runner).await;
     Ok(Completed { conclusion: conclusion.github().to_owned() })

@@ -14,7 +14,7 @@ use crate::clock;
 #[derive(Debug, Default)]
 pub struct Board {
     notes: Mutex<Vec<Note>>,
-    /// When the database failed last, as duties saw it.
+    /// When the database failed last, as duties and runners saw it.
     outage: Mutex<Option<Instant>>,
 }
 
@@ -60,13 +60,18 @@ impl Board {
 
     pub(super) fn failed(&self, name: &str, took: Duration, fault: &Fault) {
         if fault.outage {
-            *self.outage.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+            self.unheard();
         }
         self.change(name, |note| {
             note.ran(took);
             note.failures += 1;
             note.error = Some(fault.text.clone());
         });
+    }
+
+    /// The database fails: no runner can be heard at the moment.
+    pub fn unheard(&self) {
+        *self.outage.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
     /// When the database failed last, if it did.

@@ -71,8 +71,7 @@ pub(super) struct Fault {
 
 impl From<StoreError> for Fault {
     fn from(error: StoreError) -> Self {
-        let outage = matches!(error, StoreError::Transient(_) | StoreError::InDoubt(_));
-        Self { text: error.to_string(), outage }
+        Self { outage: error.concerns_all(), text: error.to_string() }
     }
 }
 

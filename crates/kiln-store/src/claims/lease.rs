@@ -8,7 +8,7 @@ use kiln_core::time::Timestamp;
 
 use super::lanes::Place;
 use super::take::lease_rows;
-use super::{Asking, Claimed, LEASE};
+use super::{Asking, Claimed, lease_lasts};
 use crate::sql::{Sql, Value};
 use crate::tx::millis;
 use crate::{Signal, StoreError, Tx};
@@ -183,7 +183,7 @@ pub(super) fn make(
 
 /// Renews leases. One that somebody ends or changes at this moment is left to the next beat.
 pub(super) async fn heartbeat(tx: &mut Tx<'_>, beats: &[Beat]) -> Result<Vec<Pulse>, StoreError> {
-    let until = tx.now() + LEASE;
+    let until = tx.now() + lease_lasts();
     let held = beats.iter().flat_map(|beat| {
         let runner = beat.runner.0;
         beat.held.iter().map(move |(job, claim)| {

@@ -37,6 +37,11 @@ use crate::{StoreError, Tx};
 /// How long a job stays with a runner that is not heard of.
 pub const LEASE: Duration = Duration::from_mins(1);
 
+/// [`LEASE`], or less where a test has no time for it.
+pub fn lease_lasts() -> Duration {
+    kiln_fault::lease(LEASE)
+}
+
 /// A runner that asks for work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asking {

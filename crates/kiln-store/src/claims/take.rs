@@ -9,7 +9,7 @@ use kiln_core::time::Timestamp;
 
 use super::lanes::{self, Open, Place};
 use super::shares::shares;
-use super::{Asking, Claimed, Given, LEASE, lease};
+use super::{Asking, Claimed, Given, lease, lease_lasts};
 use crate::events::{self, EventKind};
 use crate::runs::{JobRow, Used, charge, job_rows, write_jobs};
 use crate::sql::Value;
@@ -175,7 +175,7 @@ async fn take(
             org: lane.org,
             repo: lane.repo,
             name: row.name().to_owned(),
-            expires: tx.now() + LEASE,
+            expires: tx.now() + lease_lasts(),
         };
         changed.push(row);
         taken.push((pick, claimed));

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use futures_util::FutureExt as _;
+use kiln_fault::Point;
 use tokio_postgres::{Config, NoTls};
 
 use crate::signal::{Hub, Origin, Signals};
@@ -56,6 +57,13 @@ impl Mode {
         match self {
             Self::Write => "BEGIN ISOLATION LEVEL READ COMMITTED",
             Self::Read => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        }
+    }
+
+    /// Who only looks has nothing to lose.
+    fn passes(self, point: Point) {
+        if matches!(self, Self::Write) {
+            point.pass();
         }
     }
 }
@@ -141,7 +149,9 @@ impl Postgres {
         let (signals, later) = tx.into_parts();
         match answer {
             Ok(answer) => {
+                mode.passes(Point::BeforeCommit);
                 let committed = session.commit_after(later).await;
+                mode.passes(Point::AfterCommit);
                 // Where nobody knows whether it happened, a needless hint does no harm.
                 if matches!(committed, Ok(()) | Err(StoreError::InDoubt(_))) {
                     self.publish(&signals);

@@ -42,7 +42,7 @@ impl Session {
             _ => None,
         });
         let time: u64 = time.ok_or_else(|| StoreError::Database("it tells no time".to_owned()))?;
-        Ok(Timestamp(time))
+        Ok(Timestamp(kiln_fault::clock(time)))
     }
 
     /// Sends what is left and the commit right behind it. A statement that fails turns the commit into its

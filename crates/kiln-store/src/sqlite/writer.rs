@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use kiln_core::time::Timestamp;
+use kiln_fault::Point;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::Connection;
@@ -234,7 +235,9 @@ fn run_all(
             }
         }
     }
+    Point::BeforeCommit.pass();
     connection.execute("COMMIT", &[])?;
+    Point::AfterCommit.pass();
     Ok(Ended::Committed)
 }
 

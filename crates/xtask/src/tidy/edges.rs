@@ -6,13 +6,17 @@ use crate::repository::{Package, Repository};
 /// Each crate and those it may use. Crates that later issues bring already have their place.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("kiln-core", &[]),
+    ("kiln-fault", &[]),
     ("kiln-lang", &["kiln-core"]),
     ("kiln-proto", &["kiln-core"]),
     ("kiln-blob", &["kiln-core"]),
-    ("kiln-store", &["kiln-core"]),
+    ("kiln-store", &["kiln-core", "kiln-fault"]),
     ("kiln-sim", &["kiln-core"]),
-    ("kiln-runner", &["kiln-core", "kiln-lang", "kiln-proto", "kiln-blob"]),
-    ("kiln-server", &["kiln-core", "kiln-lang", "kiln-proto", "kiln-blob", "kiln-store"]),
+    ("kiln-runner", &["kiln-core", "kiln-fault", "kiln-lang", "kiln-proto", "kiln-blob"]),
+    (
+        "kiln-server",
+        &["kiln-core", "kiln-fault", "kiln-lang", "kiln-proto", "kiln-blob", "kiln-store"],
+    ),
     ("kiln", PRODUCT),
     (TESTKIT, PRODUCT),
     ("xtask", &["kiln-lang"]),
@@ -20,6 +24,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 
 const PRODUCT: &[&str] = &[
     "kiln-core",
+    "kiln-fault",
     "kiln-lang",
     "kiln-proto",
     "kiln-blob",

@@ -157,6 +157,37 @@ async fn charges_are_added_up_and_forgotten_by_the_hour(store: Store) {
 }
 on_both!(charges_are_added_up_and_forgotten_by_the_hour);
 
+/// S4: a clock that was ahead and is right again.
+async fn times_of_a_clock_that_was_ahead_are_mended_when_it_is_set_back(store: Store) {
+    let site = Site::new(store).await;
+    site.run(THREE).await;
+    site.claim(7, 2).await;
+    let look = async |tx: &mut Tx<'_>| Ok(kiln_store::look_at_clock(tx).await?.1);
+    assert!(!site.store().read(look).await.unwrap(), "what there is is right");
+    let now = i64::try_from(now(site.store()).await.0).unwrap();
+    let ahead = now + 3_600_000;
+    let one = "UPDATE leases SET expires_at = $1 WHERE job_id = (SELECT min(job_id) FROM leases)";
+    execute(site.store(), one, vec![(ahead + 60_000).into()]).await;
+    let task =
+        "INSERT INTO outbox (kind, payload, due_at, created_at) VALUES ('notify', '{}', $1, $2)";
+    execute(site.store(), task, vec![(ahead + 5_000).into(), ahead.into()]).await;
+    execute(site.store(), task, vec![(ahead + 5_000).into(), (now - 9_000).into()]).await;
+    assert!(site.store().read(look).await.unwrap(), "an hour is noticed");
+    let mend = async |tx: &mut Tx<'_>| kiln_store::clock_was_set(tx).await;
+    site.store().write(mend).await.unwrap();
+    let soon = i64::try_from(LEASE.as_millis()).unwrap() + now + 30_000;
+    let late = "SELECT count(*) FROM leases WHERE expires_at > $1";
+    assert_eq!(number(site.store(), late, vec![soon.into()]).await, 0);
+    assert_eq!(number(site.store(), "SELECT count(*) FROM leases", vec![]).await, 2);
+    // What was put in by the wrong clock waits five seconds, as it was meant to; the other for as long as
+    // somebody said.
+    let soon = "SELECT count(*) FROM outbox WHERE due_at - created_at = 5000 AND due_at <= $1";
+    assert_eq!(number(site.store(), soon, vec![(now + 35_000).into()]).await, 1);
+    let due = "SELECT max(due_at) FROM outbox";
+    assert_eq!(number(site.store(), due, vec![]).await, ahead + 5_000);
+}
+on_both!(times_of_a_clock_that_was_ahead_are_mended_when_it_is_set_back);
+
 async fn beat(store: &Store, runner: i64, held: &[(&Claimed, u32)]) -> Pulse {
     let held = held.iter().map(|(claimed, claim)| (claimed.job, *claim)).collect();
     let beats = vec![Beat { runner: RunnerId(runner), held }];

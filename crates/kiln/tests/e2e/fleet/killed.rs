@@ -1,5 +1,6 @@
 //! Runners and servers that die in the middle of a job.
 
+use super::load::assert_lines;
 use super::world::job;
 use super::{Kind, World, on_both};
 
@@ -32,15 +33,14 @@ jobs:
 "));
         let run = world.trigger(&server, "app");
         world.file(&server, "begun");
-        let port = format!("127.0.0.1:{}", server.port());
+        let listen = server.listen();
         server.program.kill();
-        let server = world.server_at("server", &port);
+        let server = world.server_at("server", &listen);
         let ended = world.ended(&server, run);
         assert_eq!(ended["conclusion"], "success", "{ended:#}");
         assert_eq!(job(&ended, "a")["attempt"], 1, "the same runner went on with it");
         let log = world.log(&server, job(&ended, "a"));
-        let numbers: Vec<u32> = log.lines().filter_map(|line| line.strip_prefix("line ")?.parse().ok()).collect();
-        assert_eq!(numbers, (1..=200).collect::<Vec<u32>>(), "no line lost, none twice");
+        assert_lines(&log, 200);
     }
 
     /// S6 S7

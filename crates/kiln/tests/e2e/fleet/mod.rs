@@ -1,11 +1,19 @@
 //! A whole installation with the real binary: servers, runners, repositories, on both databases.
 
+mod away;
 mod cancel;
 mod chaos;
+mod clock;
 mod contract;
+mod cut;
+mod disk;
 mod killed;
+mod load;
 mod logs;
 mod path;
+mod points;
+mod private;
+mod program;
 mod servers;
 mod sources;
 mod world;

@@ -1,22 +1,28 @@
 //! Servers and runners as processes, which go with the test.
 
+use std::cell::RefCell;
 use std::fs;
-use std::io::{BufRead as _, BufReader};
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Stdio};
+use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 use kiln_store::Options;
+use kiln_testkit::cluster::Cluster;
 use kiln_testkit::database::Database;
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::{Value, json};
 
+use super::load::is_long;
+pub(super) use super::program::Program;
 use crate::Place;
 
 /// Nothing here takes longer, on a machine however busy.
-const PATIENCE: Duration = Duration::from_mins(1);
+pub(super) const PATIENCE: Duration = Duration::from_mins(1);
+
+/// The long forms of `scripts/chaos` have a queue in front of what is waited for.
+fn patience() -> Duration {
+    if is_long() { 10 * PATIENCE } else { PATIENCE }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -27,40 +33,94 @@ pub(super) enum Kind {
 /// An installation under test.
 pub(super) struct World {
     pub(super) place: Place,
-    database: Database,
+    options: Options,
+    /// Goes with the world.
+    _database: Option<Database>,
+    cluster: Option<RefCell<Cluster>>,
+    /// What programs find in their environment that start from now on.
+    environment: RefCell<Vec<(String, String)>>,
+    /// The program and its arguments by which runners start from now on.
+    launcher: RefCell<Vec<String>>,
     runtime: tokio::runtime::Runtime,
     client: reqwest::Client,
     keys: AtomicU32,
-}
-
-/// A program of ours that runs.
-pub(super) struct Program {
-    child: Child,
-    lines: Receiver<String>,
 }
 
 /// A server that answers.
 pub(super) struct Server {
     pub(super) program: Program,
     pub(super) address: String,
+    /// Of its data directory.
+    pub(super) name: String,
     token: String,
 }
 
 impl World {
     pub(super) fn new(kind: Kind) -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.expect("a test may have a runtime");
+        let runtime = runtime();
         let database = match kind {
             Kind::Sqlite => Database::sqlite(),
             Kind::Postgres => runtime.block_on(Database::postgres()),
         };
+        let options = database.options.clone();
+        Self { _database: Some(database), ..Self::on(runtime, options) }
+    }
+
+    /// A world in whose place the database lies, too.
+    pub(super) fn in_one_place() -> Self {
+        let mut world = Self::on(runtime(), Options::Sqlite { path: "".into() });
+        world.options = Options::Sqlite { path: world.place.path().join("server/kiln.db") };
+        world
+    }
+
+    /// A world with a PostgreSQL of its own, which can be killed and writes through to the disk.
+    pub(super) fn with_cluster() -> Self {
+        let runtime = runtime();
+        let cluster = runtime.block_on(Cluster::new());
+        let options = Options::Postgres { url: cluster.url(), connections: 8 };
+        Self { cluster: Some(RefCell::new(cluster)), ..Self::on(runtime, options) }
+    }
+
+    fn on(runtime: tokio::runtime::Runtime, options: Options) -> Self {
         let client = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build();
-        let client = client.expect("a client needs nothing");
-        Self { place: Place::new(), database, runtime, client, keys: AtomicU32::new(0) }
+        Self {
+            place: Place::new(),
+            options,
+            _database: None,
+            cluster: None,
+            environment: RefCell::default(),
+            launcher: RefCell::default(),
+            runtime,
+            client: client.expect("a client needs nothing"),
+            keys: AtomicU32::new(0),
+        }
+    }
+
+    /// PostgreSQL dies with all its processes; something is done; it comes back.
+    pub(super) fn without_database(&self, meanwhile: impl FnOnce()) {
+        let mut cluster = self.cluster.as_ref().expect("it has one of its own").borrow_mut();
+        cluster.kill();
+        meanwhile();
+        self.runtime.block_on(cluster.start());
+    }
+
+    /// Programs that start from now on find this in their environment.
+    pub(super) fn set(&self, name: &str, value: impl Into<String>) {
+        self.unset(name);
+        self.environment.borrow_mut().push((name.to_owned(), value.into()));
+    }
+
+    pub(super) fn unset(&self, name: &str) {
+        self.environment.borrow_mut().retain(|(known, _)| known != name);
+    }
+
+    /// Programs that start from now on are started by this one.
+    pub(super) fn launch_by(&self, program: &[&str]) {
+        *self.launcher.borrow_mut() = program.iter().map(|&word| word.to_owned()).collect();
     }
 
     fn database(&self) -> String {
-        match &self.database.options {
+        match &self.options {
             Options::Sqlite { path } => format!("sqlite:{}", path.display()),
             Options::Postgres { url, .. } => url.clone(),
         }
@@ -78,20 +138,25 @@ impl World {
     /// A server with these arguments besides, on any free port unless they say otherwise.
     pub(super) fn server_with(&self, name: &str, more: &[&str]) -> Server {
         let data = self.place.path().join(name);
+        let program = self.server_program(name, more);
+        let ready = program.json_with("url");
+        let address = ready["url"].as_str().expect("an address is a text").to_owned();
+        let token = client_token(&data).unwrap_or_default();
+        let server = Server { program, address, name: name.to_owned(), token };
+        self.organization(&server);
+        server
+    }
+
+    /// The program of a server, which perhaps dies before it answers.
+    pub(super) fn server_program(&self, name: &str, more: &[&str]) -> Program {
         let database = self.database();
-        let data_text = data.to_string_lossy().into_owned();
-        let mut arguments = vec!["server", "--json", "--data", &data_text, "--database", &database];
+        let data = self.place.path().join(name).to_string_lossy().into_owned();
+        let mut arguments = vec!["server", "--json", "--data", &data, "--database", &database];
         if !more.contains(&"--listen") {
             arguments.extend(["--listen", "127.0.0.1:0"]);
         }
         arguments.extend(more);
-        let program = self.start(&arguments);
-        let ready = program.json_with("url");
-        let address = ready["url"].as_str().expect("an address is a text").to_owned();
-        let token = client_token(&data).unwrap_or_default();
-        let server = Server { program, address, token };
-        self.organization(&server);
-        server
+        self.start(&arguments)
     }
 
     /// Makes `acme`, whose runners and repositories the tests are about, unless it is there.
@@ -151,9 +216,14 @@ impl World {
 
     /// A runner that was here before, with what it kept.
     pub(super) fn runner_again(&self, server: &Server, name: &str) -> Program {
+        self.runner_again_with(server, name, &[])
+    }
+
+    pub(super) fn runner_again_with(&self, server: &Server, name: &str, more: &[&str]) -> Program {
         let data = self.place.path().join(format!("runner-{name}"));
         let data = data.to_string_lossy().into_owned();
-        self.start(&["runner", "--server", &server.address, "--data", &data])
+        let arguments = ["runner", "--server", &server.address, "--data", &data];
+        self.start(&[&arguments[..], more].concat())
     }
 
     /// A key that lets one runner of an organization in.
@@ -177,28 +247,32 @@ impl World {
         assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
     }
 
+    fn command(&self, arguments: &[&str]) -> Command {
+        let command = self.place.command("", arguments);
+        let launcher = self.launcher.borrow();
+        let Some((first, rest)) = launcher.split_first() else { return command };
+        let mut launched = Command::new(first);
+        launched.args(rest).arg(command.get_program()).args(command.get_args());
+        launched.current_dir(self.place.path());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => launched.env(name, value),
+                None => launched.env_remove(name),
+            };
+        }
+        launched
+    }
+
     fn start(&self, arguments: &[&str]) -> Program {
-        let mut command = self.place.command("", arguments);
+        let mut command = self.command(arguments);
         command
             .env("HOME", self.place.path())
+            .envs(self.environment.borrow().iter().map(|(name, value)| (name, value)))
             .env("KILN_LOG", "info")
             .env_remove("KILN_SERVER")
             .env_remove("KILN_TOKEN")
-            .env_remove("KILN_DATA")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .process_group(0);
-        let mut child = command.spawn().expect("the binary was built for this test");
-        let out = child.stdout.take().expect("it is a pipe");
-        let (tell, lines) = mpsc::channel();
-        std::thread::spawn(move || {
-            for line in BufReader::new(out).lines().map_while(Result::ok) {
-                if tell.send(line).is_err() {
-                    return;
-                }
-            }
-        });
-        Program { child, lines }
+            .env_remove("KILN_DATA");
+        Program::start(command)
     }
 
     /// A repository `acme/<name>` with one workflow that the server knows.
@@ -217,9 +291,20 @@ impl World {
 
     /// Triggers `acme/<name>` and returns the id of its run.
     pub(super) fn trigger(&self, server: &Server, name: &str) -> i64 {
-        let (status, made) =
-            self.post(server, &format!("/api/repos/acme/{name}/trigger"), &json!({}));
-        assert_eq!(status, 201, "{made}");
+        let path = format!("/api/repos/acme/{name}/trigger");
+        // With a key of its own it can be repeated while nobody answers.
+        let key = self.keys.fetch_add(1, Ordering::Relaxed);
+        let end = Instant::now() + patience();
+        let (status, made) = loop {
+            let told =
+                self.once(server, server.token(), "POST", &path, Some(&json!({})), Some(key));
+            match told {
+                Ok(answer) if answer.0 < 500 => break answer,
+                other => assert!(Instant::now() < end, "{path}: {other:?}"),
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        assert!([200, 201].contains(&status), "{status} {made}");
         made["runs"][0]["id"].as_i64().unwrap_or_else(|| panic!("no run: {made}"))
     }
 
@@ -243,7 +328,7 @@ impl World {
         self.send_as(server, &server.token, method, path, body)
     }
 
-    /// A request that is made again while nobody answers: servers are killed here.
+    /// A request that is made again while nobody answers, or a server cannot: they are killed here.
     pub(super) fn send_as(
         &self,
         server: &Server,
@@ -252,32 +337,40 @@ impl World {
         path: &str,
         body: Option<&Value>,
     ) -> (u16, Value) {
-        let method: reqwest::Method = method.parse().expect("it is a method");
-        let url = format!("{}{path}", server.address);
-        let end = Instant::now() + PATIENCE;
-        self.runtime.block_on(async {
-            loop {
-                let request = self.client.request(method.clone(), &url).bearer_auth(token);
-                let request = match body {
-                    Some(body) => request.json(body),
-                    None => request,
-                };
-                match request.send().await {
-                    Ok(answer) => {
-                        let status = answer.status().as_u16();
-                        let text = answer.text().await.unwrap_or_default();
-                        let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
-                        return (status, body);
-                    }
-                    Err(error)
-                        if Instant::now() < end
-                            && (error.is_connect() || method == reqwest::Method::GET) =>
-                    {
-                        tokio::time::sleep(Duration::from_millis(20)).await;
-                    }
-                    Err(error) => panic!("{url}: {error}"),
-                }
+        let end = Instant::now() + patience();
+        loop {
+            let is_late = Instant::now() > end;
+            match self.once(server, token, method, path, body, None) {
+                Ok((503 | 429, _)) if method == "GET" && !is_late => {}
+                Ok(answer) => return answer,
+                Err(error) if !is_late && (error.is_connect() || method == "GET") => {}
+                Err(error) => panic!("{path}: {error}"),
             }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// A request that is made once, with a key by which the server knows it again.
+    pub(super) fn once(
+        &self,
+        server: &Server,
+        token: &str,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+        key: Option<u32>,
+    ) -> Result<(u16, Value), reqwest::Error> {
+        let method: reqwest::Method = method.parse().expect("it is a method");
+        let request = self.client.request(method, format!("{}{path}", server.address));
+        let request = request.bearer_auth(token);
+        let request = body.into_iter().fold(request, reqwest::RequestBuilder::json);
+        let name = kiln_proto::headers::IDEMPOTENCY_KEY;
+        let request = key.into_iter().fold(request, |request, key| request.header(name, key));
+        self.runtime.block_on(async {
+            let answer = request.send().await?;
+            let status = answer.status().as_u16();
+            let text = answer.text().await?;
+            Ok((status, serde_json::from_str(&text).unwrap_or(Value::String(text))))
         })
     }
 
@@ -288,7 +381,7 @@ impl World {
         what: &str,
         mut look: impl FnMut(&Self) -> Option<T>,
     ) -> T {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + patience();
         loop {
             if let Some(found) = look(self) {
                 return found;
@@ -346,13 +439,23 @@ pub(super) fn commit(place: &Place) {
     place.git(&[&names[..], &["commit", "-q", "--allow-empty", "-m", "a commit"]].concat());
 }
 
-fn client_token(data: &std::path::Path) -> Option<String> {
+fn runtime() -> tokio::runtime::Runtime {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a test may have a runtime")
+}
+
+fn client_token(data: &Path) -> Option<String> {
     let text = fs::read_to_string(data.join("client.toml")).ok()?;
     let line = text.lines().find(|line| line.trim_start().starts_with("token"))?;
     Some(line.split('"').nth(1)?.to_owned())
 }
 
 impl Server {
+    /// Where it listens, for one that comes after it.
+    pub(super) fn listen(&self) -> String {
+        self.address.trim_start_matches("http://").to_owned()
+    }
+
     pub(super) fn token(&self) -> &str {
         &self.token
     }
@@ -361,56 +464,5 @@ impl Server {
     pub(super) fn with_token_of(mut self, other: &Self) -> Self {
         self.token.clone_from(&other.token);
         self
-    }
-
-    pub(super) fn port(&self) -> &str {
-        self.address.rsplit(':').next().unwrap_or_default()
-    }
-}
-
-impl Program {
-    /// The next line that is a JSON object with this key.
-    fn json_with(&self, key: &str) -> Value {
-        let end = Instant::now() + PATIENCE;
-        loop {
-            let line = self.lines.recv_timeout(end.saturating_duration_since(Instant::now()));
-            let line = line.unwrap_or_else(|_| panic!("it never said `{key}`"));
-            match serde_json::from_str::<Value>(&line) {
-                Ok(value) if !value[key].is_null() => return value,
-                _ => {}
-            }
-        }
-    }
-
-    fn pid(&self) -> Pid {
-        Pid::from_child(&self.child)
-    }
-
-    /// `kill -9`, of the process alone.
-    pub(super) fn kill(mut self) {
-        kill_process(self.pid(), Signal::KILL).expect("it is ours");
-        let _ = self.child.wait();
-    }
-
-    /// Asks it to end, and waits until it has.
-    pub(super) fn stop(mut self) -> i32 {
-        kill_process(self.pid(), Signal::TERM).expect("it is ours");
-        let end = Instant::now() + PATIENCE;
-        loop {
-            if let Some(status) = self.child.try_wait().expect("it is ours") {
-                return status.code().unwrap_or(-1);
-            }
-            assert!(Instant::now() < end, "it does not end");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        if matches!(self.child.try_wait(), Ok(None)) {
-            let _ = kill_process_group(self.pid(), Signal::KILL);
-            let _ = self.child.wait();
-        }
     }
 }
