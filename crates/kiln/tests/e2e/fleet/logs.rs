@@ -118,7 +118,7 @@ on_both! {
         let jobs = shown["jobs"].as_array().expect("a run has jobs");
         let mut viewers: BTreeMap<usize, Viewer> =
             [0, 7, 23].map(|at| (at, Viewer::new(&world, &server, &jobs[at]))).into();
-        let port = format!("127.0.0.1:{}", server.port());
+        let port = server.listen();
         for turn in 0..3_u64 {
             sleep(Duration::from_millis(200 + 150 * turn));
             server.program.kill();
@@ -195,7 +195,7 @@ impl Balancer {
     fn new(target: &Server) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has room");
         let address = format!("http://{}", listener.local_addr().expect("it is bound"));
-        let target = Arc::new(Mutex::new(format!("127.0.0.1:{}", target.port())));
+        let target = Arc::new(Mutex::new(target.listen()));
         let meant = Arc::clone(&target);
         std::thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
@@ -210,7 +210,7 @@ impl Balancer {
     }
 
     fn switch(&self, target: &Server) {
-        let address = format!("127.0.0.1:{}", target.port());
+        let address = target.listen();
         *self.target.lock().expect("nobody panics") = address;
     }
 }
