@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kiln_proto::runner::{Claim, HEARTBEAT, Heartbeat, LONGEST_POLL};
+use kiln_proto::runner::{Claim, HEARTBEAT, Health, Heartbeat, LONGEST_POLL};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::random;
@@ -153,9 +153,11 @@ impl Talk {
     }
 }
 
+/// The trouble is the one that the runner acts on: of any other the server would never hear that it is over.
 fn heartbeat(mood: &Mood, gauge: &Gauge, wait: u32) -> Heartbeat {
     let (jobs, draining) = (mood.jobs.clone(), mood.draining);
-    Heartbeat { jobs, draining, health: gauge.look(), wait }
+    let health = Health { trouble: mood.trouble.clone(), ..gauge.look() };
+    Heartbeat { jobs, draining, health, wait }
 }
 
 /// Waits for a mood, or until there will be no other.
@@ -176,7 +178,20 @@ fn says_more(told: &Mood, now: &Mood) -> bool {
 mod tests {
     use kiln_proto::job::JobRef;
 
+    use super::super::health::Minima;
     use super::*;
+
+    /// S15
+    #[test]
+    fn the_server_hears_of_trouble_when_the_runner_acts_on_it_and_not_before() {
+        let minima = Minima { disk_mb: u64::MAX, memory_mb: 0 };
+        let gauge = Gauge { work: "/".into(), minima, cores: 1 };
+        assert!(gauge.look().trouble.is_some(), "the disk has become full just now");
+        let unaware = Mood::default();
+        assert_eq!(heartbeat(&unaware, &gauge, 0).health.trouble, None);
+        let aware = Mood { trouble: Some("no room".to_owned()), ..Mood::default() };
+        assert_eq!(heartbeat(&aware, &gauge, 0).health.trouble.as_deref(), Some("no room"));
+    }
 
     #[test]
     fn the_server_hears_at_once_of_new_jobs_but_not_of_those_that_are_gone() {

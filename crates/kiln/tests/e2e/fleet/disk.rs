@@ -25,7 +25,7 @@ jobs:
           echo try >> {place}/tries
           for i in $(seq 1 {lines}); do
             echo line $i
-            printf %4000d\\n $i
+            printf '%4000d\\n' $i
             sleep 0.1
           done
           echo ended > {place}/ended
