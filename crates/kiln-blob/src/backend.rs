@@ -52,7 +52,8 @@ pub struct Found {
 
 impl fmt::Debug for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Found").field("size", &self.size).field("range", &self.range).finish()
+        let mut shown = f.debug_struct("Found");
+        shown.field("size", &self.size).field("range", &self.range).finish_non_exhaustive()
     }
 }
 
@@ -184,6 +185,7 @@ pub trait Direct: fmt::Debug + Send + Sync {
 mod tests {
     use super::*;
 
+    #[expect(clippy::needless_pass_by_value, reason = "a table reads better without")]
     fn check(span: Span, size: u64, expect: Option<Range<u64>>) {
         let name = Name::new("a").unwrap();
         assert_eq!(span.of(&name, size).ok(), expect, "{span:?} of {size}");

@@ -55,9 +55,11 @@ impl Disk {
     ) -> Result<T, BlobError> {
         let (root, path) = (Arc::clone(&self.root), self.path(name));
         let done = blocking(move || work(&root, path)).await;
-        done.map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => BlobError::NotFound(name.clone()),
-            _ => self.explain(what, name, error),
+        done.map_err(|error| {
+            if is_missing(&error) {
+                return BlobError::NotFound(name.clone());
+            }
+            self.explain(what, name, error)
         })
     }
 

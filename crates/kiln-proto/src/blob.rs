@@ -62,7 +62,7 @@ pub struct Piece {
 /// `POST /api/blobs/uploads/{id}/complete`: everything is sent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Complete {
+pub struct CompleteUpload {
     /// The `ETag` that the store answered to each piece, in their order, if there were several.
     pub tags: Vec<String>,
 }

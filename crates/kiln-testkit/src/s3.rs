@@ -20,7 +20,10 @@ pub struct S3Server {
 
 impl S3Server {
     /// Keeps its objects in this folder.
-    #[expect(clippy::disallowed_methods, reason = "the environment says which it is; it dies with the test")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the environment says which it is; it dies with the test"
+    )]
     pub fn start(folder: &Path) -> Self {
         let program = std::env::var_os("KILN_TEST_S3S").map(PathBuf::from);
         let program = program.expect("KILN_TEST_S3S names s3s-fs; scripts/test sets it");

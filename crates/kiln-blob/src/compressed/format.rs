@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn every_end_that_is_broken_is_refused() {
-        let whole = written(&[7; 3 * FRAME + 5]);
+        let whole = written(&vec![7; 3 * FRAME + 5]);
         let read = |bytes: &[u8]| Layout::read(bytes, bytes.len() as u64);
         let layout = read(&whole).unwrap().unwrap();
         assert_eq!((layout.size(), layout.plain.len()), (3 * FRAME as u64 + 5, 4));

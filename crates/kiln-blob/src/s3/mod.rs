@@ -48,8 +48,8 @@ impl S3Options {
             endpoint: None,
             key: None,
             prefix: None,
-            request_timeout: Duration::from_secs(60),
-            give_up_after: Duration::from_secs(120),
+            request_timeout: Duration::from_mins(1),
+            give_up_after: Duration::from_mins(2),
             retries: 5,
         }
     }

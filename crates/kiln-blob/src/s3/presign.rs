@@ -117,7 +117,7 @@ mod tests {
             path: "/test.txt",
             query: &[],
             size: None,
-            life: Duration::from_secs(86_400),
+            life: Duration::from_hours(24),
             region: "us-east-1",
         };
         // 2013-05-24T00:00:00Z.

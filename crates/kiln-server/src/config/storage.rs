@@ -55,9 +55,7 @@ impl Take<'_> {
             (None, _, Some(_)) | (Some(_), None, Some(_)) => {
                 Some(("storage.s3_secret", "its id and a bucket"))
             }
-            (None, Some(_), None) | (Some(_), Some(_), None) => {
-                Some(("storage.s3_key_id", "its secret and a bucket"))
-            }
+            (_, Some(_), None) => Some(("storage.s3_key_id", "its secret and a bucket")),
             _ => None,
         };
         if let Some((name, missing)) = alone {

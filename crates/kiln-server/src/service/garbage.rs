@@ -59,8 +59,9 @@ pub struct Round {
 }
 
 /// How far it has come.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 enum Stage {
+    #[default]
     Expired,
     Uploads,
     Mark(BlobId),
@@ -69,12 +70,6 @@ enum Stage {
     /// The number of the folder, and the last object that was looked at.
     Strays(usize, Option<Name>),
     Over,
-}
-
-impl Default for Stage {
-    fn default() -> Self {
-        Self::Expired
-    }
 }
 
 impl Round {

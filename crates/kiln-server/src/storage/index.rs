@@ -69,6 +69,7 @@ fn located(known: KnownChunk) -> Option<(Digest, Located)> {
     Some((Digest::from_slice(&known.hash)?, place))
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it ends an error, as `map_err` has it")]
 fn failed(error: StoreError) -> BlobError {
     let (what, name) = ("look up", "chunks".to_owned());
     BlobError::Remote { what, name, error: error.to_string() }

@@ -83,7 +83,7 @@ pub async fn sweep(
             " RETURNING place, coalesce(stored, size)"
         ),
     );
-    let gone = tx.rows(delete, &[ids.clone()]).await?;
+    let gone = tx.rows(delete, std::slice::from_ref(&ids)).await?;
     let unmark = Sql::of(
         "UPDATE blobs SET unused_since = NULL WHERE id IN (SELECT value FROM json_each($1))",
         "UPDATE blobs SET unused_since = NULL WHERE id = ANY($1)",

@@ -50,7 +50,10 @@ async fn what_is_used_again_loses_its_mark(store: Store) {
     write!(store, |tx| refer(tx, org, used)).unwrap();
     let hashes = || [hash_of("asked"), hash_of("nothing")];
     assert!(write!(store, |tx| blobs::are_unused(tx, SYSTEM, org, &hashes())).unwrap());
-    assert_eq!(write!(store, |tx| blobs::hold(tx, SYSTEM, org, &hashes())).unwrap(), [hash_of("asked")]);
+    assert_eq!(
+        write!(store, |tx| blobs::hold(tx, SYSTEM, org, &hashes())).unwrap(),
+        [hash_of("asked")]
+    );
     assert!(!write!(store, |tx| blobs::are_unused(tx, SYSTEM, org, &hashes())).unwrap());
     // The second copy is not needed; the first one stays.
     let again = NewBlob { place: "blobs/second".to_owned(), ..new_blob("put") };
@@ -89,7 +92,10 @@ async fn packs_stay_as_long_as_an_archive_needs_them(store: Store) {
     let hashes = || ["a", "b", "a", "c"].map(hash_of);
     let find = async |org| write!(store, |tx| chunks::find(tx, SYSTEM, org, &hashes())).unwrap();
     assert_eq!((find(org).await.len(), find(other).await.len()), (2, 0));
-    assert_eq!(add(other, NewBlob { place: "packs/q".to_owned(), ..pack.clone() }).await, "packs/p");
+    assert_eq!(
+        add(other, NewBlob { place: "packs/q".to_owned(), ..pack.clone() }).await,
+        "packs/p"
+    );
     assert_eq!(find(other).await[0].pack, "packs/p");
     let archive = NewBlob { packs: vec!["packs/p".to_owned()], ..new_blob("archive") };
     let archive = write!(store, |tx| blobs::keep(tx, SYSTEM, org, archive.clone())).unwrap();
@@ -133,7 +139,10 @@ async fn uploads_end_once_and_those_that_nobody_completes_are_given_up(store: St
     let none = write!(store, |tx| garbage::give_up(tx, SYSTEM, Timestamp(1), 9)).unwrap();
     assert_eq!(none.0.count, 0);
     let (step, parts) = write!(store, |tx| garbage::give_up(tx, SYSTEM, LATER, 9)).unwrap();
-    assert_eq!((step.count, parts), (2, vec![("uploads/forgotten".to_owned(), "s3-id".to_owned())]));
+    assert_eq!(
+        (step.count, parts),
+        (2, vec![("uploads/forgotten".to_owned(), "s3-id".to_owned())])
+    );
     let gone = write!(store, |tx| uploads::get(tx, SYSTEM, forgotten));
     assert_eq!(refusal(gone), Refusal::NotFound("upload"));
 }

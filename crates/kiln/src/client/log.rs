@@ -108,10 +108,9 @@ impl<'c> Log<'c> {
         loop {
             let before = self.next;
             match self.once(false, sink).await? {
-                Ok(ControlFlow::Break(())) => return Ok(()),
                 // An answer may hold only a part of a long log.
                 Ok(ControlFlow::Continue(())) if self.next > before => failures = 0,
-                Ok(ControlFlow::Continue(())) => return Ok(()),
+                Ok(_) => return Ok(()),
                 Err(error) => {
                     failures += 1;
                     if failures >= TRIES || error.kind == Kind::Other {

@@ -244,7 +244,10 @@ fn storage_is_shown_and_collected() {
     let shown = up.kiln(&["storage"]);
     assert!(shown.code(0).err.contains("0 blobs of 0 B take 0 B"), "{shown:#?}");
     let json: Value = serde_json::from_str(&up.kiln(&["storage", "--json"]).code(0).out).unwrap();
-    assert_eq!((&json["uses"], &json["kept"]["blobs"]), (&serde_json::json!([]), &serde_json::json!(0)));
+    assert_eq!(
+        (&json["uses"], &json["kept"]["blobs"]),
+        (&serde_json::json!([]), &serde_json::json!(0))
+    );
     let dry = up.kiln(&["storage", "gc", "--dry-run"]);
     assert!(dry.code(0).out.starts_with("nothing refers to 0 blobs"), "{dry:#?}");
     let done = up.kiln(&["storage", "gc"]);

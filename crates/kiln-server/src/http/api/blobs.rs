@@ -10,7 +10,7 @@ use futures_util::StreamExt as _;
 use kiln_blob::{BlobError, Span};
 use kiln_core::id::{JobId, OrgId};
 use kiln_core::time::Timestamp;
-use kiln_proto::blob::{Blob, Complete, Exists, Link, NewUpload, Present, Upload};
+use kiln_proto::blob::{Blob, CompleteUpload, Exists, Link, NewUpload, Present, Upload};
 use kiln_proto::problem::Problem;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -93,14 +93,14 @@ async fn reserve(
 /// They are read and compared with their SHA-256; from then on they can be had.
 #[utoipa::path(
     post, path = "/api/blobs/uploads/{id}/complete", tag = "bytes", params(("id" = i64, Path)),
-    request_body = Option<Complete>,
+    request_body = Option<CompleteUpload>,
     responses((status = 200, body = Blob), Problems)
 )]
 async fn complete(
     State(app): State<Shared>,
     asker: Asker,
     Path(id): Path<i64>,
-    OptionalJson(said): OptionalJson<Complete>,
+    OptionalJson(said): OptionalJson<CompleteUpload>,
 ) -> Answer<Reply<Blob>> {
     blobs::complete(&app, &asker, id, said).await.map(Reply)
 }

@@ -114,7 +114,7 @@ async fn what_a_crash_left_is_finished_and_all_of_it_goes_with_the_run() {
     let raw = sample(2_000);
     logs.append(log(1), 0, raw.clone()).await.unwrap();
     logs.append(log(2), 0, raw.slice(..100)).await.unwrap();
-    let soon = crate::clock::now() + std::time::Duration::from_secs(60);
+    let soon = crate::clock::now() + std::time::Duration::from_mins(1);
     assert_eq!(logs.growing(None, soon, 10).await.unwrap(), [log(1), log(2)]);
     assert_eq!(logs.growing(Some(log(1)), soon, 10).await.unwrap(), [log(2)]);
     assert_eq!(logs.growing(None, Timestamp(1), 10).await.unwrap(), []);

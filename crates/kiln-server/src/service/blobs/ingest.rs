@@ -4,7 +4,7 @@ use futures_util::StreamExt as _;
 use kiln_blob::{BlobError, Content, Digest, Name, Span, checked, collect, store_chunked};
 use kiln_core::access::Right;
 use kiln_core::id::{OrgId, UploadId};
-use kiln_proto::blob::{Blob, Complete};
+use kiln_proto::blob::{Blob, CompleteUpload};
 use kiln_store::content::blobs::{self, Body, LARGEST_INLINE, NewBlob};
 use kiln_store::content::{garbage, uploads};
 use kiln_store::{Refusal, Scope, StoreError, Tx};
@@ -20,7 +20,7 @@ const CHUNKED: u64 = 4 << 20;
 const TRIES: u32 = 3;
 
 /// Everything was sent. It is read once, and kept if it is what was named.
-pub async fn complete(app: &App, asker: &Asker, id: i64, said: Complete) -> Answer<Blob> {
+pub async fn complete(app: &App, asker: &Asker, id: i64, said: CompleteUpload) -> Answer<Blob> {
     let upload = find(app, asker, UploadId(id)).await?;
     let missing = || Failure::not_found("upload");
     let hash = Digest::from_slice(&upload.hash).ok_or_else(missing)?;

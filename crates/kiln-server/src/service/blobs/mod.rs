@@ -74,6 +74,7 @@ fn size_of(size: u64) -> Answer<i64> {
 }
 
 /// What went wrong with bytes, for whoever sent or wanted them.
+#[expect(clippy::needless_pass_by_value, reason = "it ends an error, as `map_err` has it")]
 fn unkept(error: BlobError) -> Failure {
     if error.is_of_sender() {
         return Failure::invalid(error.to_string());

@@ -1,6 +1,6 @@
 //! Logs as they grow: on a WebSocket, as a stream of events, and across two servers.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{SinkExt as _, Stream, StreamExt as _};
@@ -9,7 +9,7 @@ use kiln_proto::report::{Heard, Stored, What};
 use kiln_testkit::database::Database;
 use reqwest::Method;
 use serde_json::{Value, json};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_tungstenite::tungstenite;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 
@@ -44,7 +44,7 @@ async fn socket(
 
 /// The events of a stream, each with its id.
 fn events(response: reqwest::Response) -> impl Stream<Item = (Option<String>, Value)> + Unpin {
-    let lines = response.bytes_stream().map(|piece| piece.unwrap_or_default());
+    let lines = response.bytes_stream().map(Result::unwrap_or_default);
     let mut rest = String::new();
     Box::pin(lines.flat_map(move |piece: Bytes| {
         rest.push_str(&String::from_utf8_lossy(&piece));
@@ -275,8 +275,9 @@ async fn viewers_that_read_nothing_hold_nobody_up_and_miss_nothing() {
     let mut length = 0;
     let text = "x".repeat(900);
     for number in 0..200 {
-        let piece: String =
+        let lines: Vec<String> =
             (0..100).map(|line| format!("1000 0 {number} {line} {text}\n")).collect();
+        let piece = lines.concat();
         let appended = server.app.logs.append(log, length, piece.into());
         length = timeout(PATIENCE, appended).await.expect("nobody holds it up").unwrap();
     }

@@ -166,7 +166,7 @@ async fn lines_are_found_as_a_naive_reader_finds_them_before_and_after_the_archi
 }
 
 fn memchr_count(bytes: &[u8]) -> usize {
-    bytes.iter().filter(|byte| **byte == b'\n').count()
+    memchr::memchr_iter(b'\n', bytes).count()
 }
 
 on_both! {

@@ -128,6 +128,6 @@ async fn all_runs_of_a_repository_are_searched_by_those_who_may(server: Server) 
     let theirs = "/api/repos/evil/app/log/search?q=needle";
     let after = all(&ada, &format!("{path}&limit=1")).await;
     assert!(!after.is_empty());
-    let answer = eve.get(&format!("{theirs}&after={}.1.0", job)).await.expect(200);
+    let answer = eve.get(&format!("{theirs}&after={job}.1.0")).await.expect(200);
     assert_eq!(answer["items"], serde_json::json!([]));
 }

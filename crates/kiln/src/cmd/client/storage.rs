@@ -98,7 +98,7 @@ fn size(bytes: u64) -> String {
     if power == 0 {
         return format!("{bytes} B");
     }
-    let tenths = u128::from(bytes) * 10 >> (10 * power);
+    let tenths = (u128::from(bytes) * 10) >> (10 * power);
     format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[power as usize])
 }
 
