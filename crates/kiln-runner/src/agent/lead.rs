@@ -20,10 +20,12 @@ use super::limit::{FAREWELL, Limit};
 use super::reporter::Progress;
 use super::spool::{self, Spool};
 use super::talk::Talk;
-use super::{Agent, AgentError, Ended, Message, room};
+use super::{Agent, AgentError, Ended, Message, clock, room};
 
 /// How often the machine is looked at.
 const LOOK: Duration = Duration::from_secs(5);
+/// A job that was longer than this may have changed the machine, and the next one should know.
+const LONG: Duration = Duration::from_secs(1);
 
 /// A job at hand.
 struct AtHand {
@@ -44,6 +46,8 @@ pub(super) struct Lead<'a> {
     sender: mpsc::UnboundedSender<Message>,
     receiver: mpsc::UnboundedReceiver<Message>,
     mood: watch::Sender<Mood>,
+    /// When the machine was looked at last.
+    looked: std::time::Instant,
     /// Threads of jobs. They end after their job, when its files are gone.
     threads: JoinSet<()>,
     /// What is told to the server, and both conversations.
@@ -60,6 +64,7 @@ impl<'a> Lead<'a> {
             sender,
             receiver,
             mood: watch::Sender::default(),
+            looked: clock::instant(),
             threads: JoinSet::new(),
             talks: JoinSet::new(),
         }
@@ -205,6 +210,7 @@ impl<'a> Lead<'a> {
     }
 
     fn look(&mut self) {
+        self.looked = clock::instant();
         let trouble = self.agent.gauge.look().trouble;
         if trouble != self.dispatcher.mood().trouble {
             match &trouble {
@@ -282,6 +288,9 @@ impl<'a> Lead<'a> {
     }
 
     fn finished(&mut self, job: JobRef) {
+        if clock::instant() - self.looked > LONG {
+            self.look();
+        }
         self.dispatcher.finished(job);
         if self.agent.settings.alone && self.dispatcher.is_idle() {
             // What dropped its mark is a job's all the same: there is nobody else. No job begins

@@ -102,7 +102,7 @@ impl Talk {
     pub(super) async fn heartbeats(mut self, gauge: Gauge) {
         let mut backoff = Backoff::default();
         let mut hasty = Backoff::default();
-        // What the server was told last.
+        // What the server was told last, as far as it matters to it.
         let mut leaving = false;
         loop {
             if self.mood.wait_for(|mood| mood.must_be_heard(leaving)).await.is_err() {
@@ -122,8 +122,11 @@ impl Talk {
             let answer = tokio::select! {
                 biased;
                 answer = self.session.heartbeat(&heartbeat) => answer,
-                // What was told is not true any more.
-                () = until(&mut mood, |now| says_more(&told, now)) => continue,
+                // What was told is not true any more, and perhaps it was heard.
+                () = until(&mut mood, |now| says_more(&told, now)) => {
+                    leaving |= told.is_leaving();
+                    continue;
+                }
             };
             match answer {
                 Ok(answer) => {
