@@ -243,8 +243,7 @@ fn storage_is_shown_and_collected() {
     let up = Up::new();
     let shown = up.kiln(&["storage"]);
     assert!(shown.code(0).err.contains("0 blobs of 0 B take 0 B"), "{shown:#?}");
-    let json: Value =
-        serde_json::from_str(&up.kiln(&["storage", "--json"]).code(0).out).unwrap();
+    let json: Value = serde_json::from_str(&up.kiln(&["storage", "--json"]).code(0).out).unwrap();
     assert_eq!(
         (&json["uses"], &json["kept"]["blobs"]),
         (&serde_json::json!([]), &serde_json::json!(0))
