@@ -319,6 +319,12 @@ async fn attempt(store: &Store, scope: Scope, of: &World) -> Answers {
 async fn what_belongs_to_another_organization_looks_like_nothing(store: Store) {
     let acme = world(&store, "acme").await;
     let other = world(&store, "other").await;
+    let (org, hash) = (acme.org, acme.blob_hash.clone());
+    write!(store, |tx| {
+        let chunk = chunks::NewChunk { hash: hash.clone(), start: 0, stored: 1, size: 1 };
+        async move { chunks::add(tx, Scope::Org(org), org, new_blob("pack"), &[chunk]).await }
+    })
+    .unwrap();
     let own = ask(&store, acme.scope(), &acme).await;
     let foreign = ask(&store, other.scope(), &acme).await;
     let nothing = ask(&store, other.scope(), &World::missing()).await;
