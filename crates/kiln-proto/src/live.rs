@@ -3,6 +3,17 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+/// An event of a log that is followed, as `text/event-stream` has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LiveEvent {
+    /// `attempt-line`, of lines: with it as `Last-Event-ID` a client goes on where it was.
+    pub id: Option<String>,
+    /// The type of the message.
+    pub event: String,
+    /// A `Message` as JSON.
+    pub data: String,
+}
+
 /// One message. Steps and lines are numbered from 1, times are RFC 3339.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]

@@ -13,7 +13,7 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::{SinkExt as _, Stream, StreamExt as _};
 use kiln_core::access::Right;
 use kiln_proto::api::LogMatches;
-use kiln_proto::live::Message;
+use kiln_proto::live::{LiveEvent, Message};
 use kiln_store::Scope;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use utoipa_axum::router::OpenApiRouter;
@@ -59,7 +59,11 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
 #[utoipa::path(
     get, path = "/api/jobs/{job}/log/live", tag = "runs",
     params(("job" = String, Path), OfLive, ("Last-Event-ID" = Option<String>, Header)),
-    responses((status = 200, body = Message, content_type = "text/event-stream"), Problems)
+    responses(
+        (status = 101, description = "A WebSocket, in which each text is a message", body = Message),
+        (status = 200, body = LiveEvent, content_type = "text/event-stream"),
+        Problems,
+    )
 )]
 async fn follow(
     State(app): State<Shared>,

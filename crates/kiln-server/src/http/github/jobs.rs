@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use kiln_core::access::Right;
 use kiln_proto::github::{Job, Jobs, Nothing};
-use kiln_proto::live::Message;
+use kiln_proto::live::{LiveEvent, Message};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -136,7 +136,11 @@ async fn logs(
         ("owner" = String, Path), ("repo" = String, Path), ("run_id" = String, Path),
         ("job_id" = String, Path), OfLive,
     ),
-    responses((status = 200, body = Message, content_type = "text/event-stream"), Problems)
+    responses(
+        (status = 101, description = "A WebSocket, in which each text is a message", body = Message),
+        (status = 200, body = LiveEvent, content_type = "text/event-stream"),
+        Problems,
+    )
 )]
 async fn live_log(
     State(app): State<Shared>,

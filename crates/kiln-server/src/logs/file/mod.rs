@@ -12,8 +12,9 @@ mod archived;
 mod live;
 
 use std::collections::HashMap;
-use std::fs;
+use std::fs::{self, DirBuilder};
 use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::UNIX_EPOCH;
@@ -100,8 +101,11 @@ impl Folder {
         match fs::metadata(self.growing(id)) {
             Ok(found) => Ok(found.len()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let table = self.tables.of(id, &self.object(id))?;
-                Ok(table.map_or(0, |table| table.index.length))
+                match self.tables.of(id, &self.object(id))? {
+                    Some(table) => Ok(table.index.length),
+                    None if self.adopt(id)? => self.length(id),
+                    None => Ok(0),
+                }
             }
             Err(error) => Err(error),
         }
@@ -115,6 +119,7 @@ impl Folder {
         let object = self.object(id);
         match self.tables.of(id, &object)? {
             Some(table) => archived::read(&object, &table, from, limit),
+            None if self.adopt(id)? => self.read(id, from, limit),
             None => Ok(Vec::new()),
         }
     }
@@ -123,8 +128,26 @@ impl Folder {
         if let Some(index) = live::index(&self.growing(id), false)? {
             return Ok(Arc::new(index));
         }
-        let table = self.tables.of(id, &self.object(id))?;
-        Ok(table.map_or_else(Arc::default, |table| Arc::new(table.index.clone())))
+        match self.tables.of(id, &self.object(id))? {
+            Some(table) => Ok(Arc::new(table.index.clone())),
+            None if self.adopt(id)? => self.index(id),
+            None => Ok(Arc::default()),
+        }
+    }
+
+    /// Moves a log that an earlier Kiln left in the folder of its run to those that grow; from there it goes
+    /// the way of all others. Says whether there was one.
+    fn adopt(&self, id: LogId) -> io::Result<bool> {
+        let before = self.of_run(id.job.run()).join(format!("{}.log", id.name()));
+        if !before.try_exists()? {
+            return Ok(false);
+        }
+        DirBuilder::new().recursive(true).mode(0o700).create(self.live())?;
+        match fs::rename(before, self.growing(id)) {
+            // Another reader was faster.
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(true),
+        }
     }
 
     /// The logs in the folder of those that grow.

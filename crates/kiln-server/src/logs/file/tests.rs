@@ -52,6 +52,26 @@ async fn what_is_there_is_skipped_and_gaps_are_refused() {
     assert_eq!(put(&again, 0, "new").await, Ok(3));
 }
 
+#[tokio::test]
+async fn a_log_of_an_earlier_version_is_found_and_archived() {
+    let folder = tempfile::tempdir().unwrap();
+    let before = folder.path().join("3");
+    fs::create_dir(&before).unwrap();
+    for claim in 1..=3 {
+        fs::write(before.join(format!("{}.log", log(claim).name())), "1 0 hello\n").unwrap();
+    }
+    let logs = FileLogs::new(folder.path(), 1 << 20);
+    assert_eq!(all(&logs).await, "1 0 hello\n");
+    assert_eq!(logs.length(log(2)).await.unwrap(), 10);
+    assert_eq!(logs.index(log(3)).await.unwrap().length, 10);
+    assert_eq!(logs.length(log(4)).await.unwrap(), 0);
+    assert!(logs.archive(log(1)).await.unwrap());
+    assert_eq!(all(&logs).await, "1 0 hello\n");
+    let left: Vec<_> =
+        fs::read_dir(before).unwrap().map(|file| file.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+}
+
 /// S13
 #[tokio::test]
 async fn a_log_that_is_too_long_is_cut_and_says_so_and_the_job_goes_on() {
