@@ -330,7 +330,7 @@ fn two_servers_share_a_database_and_one_takes_over() {
     let leads = |place: &Place| {
         let env = [("KILN_DATA", "data")];
         let answer = place.kiln_with(&env, &["doctor", "--json"]);
-        answer.out.contains("9 of 9 are done here")
+        (1..100).any(|all| answer.out.contains(&format!("{all} of {all} are done here")))
     };
     let until = |place: &Place| {
         let begun = Instant::now();

@@ -15,10 +15,10 @@ fn server(world: &World) -> Server {
 }
 
 /// A runner on the other side.
-fn far_runner(world: &World, link: &Link, server: &Server, labels: &[&str]) -> Program {
+fn far_runner(world: &World, link: &Link, server: &Server, labels: &[&str], jobs: &str) -> Program {
     let launcher = link.launcher();
     world.launch_by(&launcher.each_ref().map(String::as_str));
-    let runner = world.runner_with(server, "far", labels, &["--jobs", "2"]);
+    let runner = world.runner_with(server, "far", labels, &["--jobs", jobs]);
     world.launch_by(&[]);
     runner
 }
@@ -27,7 +27,7 @@ fn far_runner(world: &World, link: &Link, server: &Server, labels: &[&str]) -> P
 fn cuts(world: &World, link: &Link) {
     let mut storm = Storm::new(4, 6);
     let server = server(world);
-    let runner = far_runner(world, link, &server, &["linux"]);
+    let runner = far_runner(world, link, &server, &["linux"], "2");
     let mut load = Load::new(world, &server, 5);
     load.trigger(&server, storm.runs);
     for at in 0..storm.faults {
@@ -65,7 +65,8 @@ fn a_cut_network_loses_nothing_and_doubles_nothing_on_postgres() {
 fn a_stale_runner(world: &World, link: &Link, cut: Cut) {
     world.set("KILN_FAULT_LEASE", SHORT_LEASE.to_string());
     let server = server(world);
-    let far = far_runner(world, link, &server, &["linux", "far"]);
+    // One job at a time: else it could have asked for another before the cut, and be given this one again.
+    let far = far_runner(world, link, &server, &["linux", "far"], "1");
     let place = world.place.path().display().to_string();
     world.repository(
         &server,
