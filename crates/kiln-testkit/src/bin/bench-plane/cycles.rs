@@ -36,9 +36,33 @@ pub(crate) async fn measure(
     #[expect(clippy::cast_precision_loss, reason = "there are few")]
     let rate = took.len() as f64 / began.elapsed().as_secs_f64();
     row("http_cycles", rate, "jobs/s");
+    row("http_bare", bare(server, count).await?, "x 3/s");
     row("http_cycles_p50", percentile(&mut took, 0.5), "ms");
     row("http_cycles_p99", percentile(&mut took, 0.99), "ms");
     Ok(())
+}
+
+/// How often three questions that need no work are answered in a second, over as many connections: more
+/// cycles than that are not to be had over HTTP, whatever they do.
+async fn bare(server: &Server, count: usize) -> Result<f64, String> {
+    const THREES: usize = 40;
+    let mut asking: JoinSet<Result<(), String>> = JoinSet::new();
+    let began = Instant::now();
+    for _ in 0..count {
+        let mut wire = server.wire();
+        asking.spawn(async move {
+            for _ in 0..3 * THREES {
+                wire.get("/health").await?;
+            }
+            Ok(())
+        });
+    }
+    while let Some(ended) = asking.join_next().await {
+        ended.map_err(|error| error.to_string())??;
+    }
+    #[expect(clippy::cast_precision_loss, reason = "there are few")]
+    let threes = (count * THREES) as f64;
+    Ok(threes / began.elapsed().as_secs_f64())
 }
 
 async fn register(server: &Server, owner: &str, count: usize) -> Result<Vec<Runner>, String> {

@@ -30,6 +30,11 @@ impl Server {
         Self { http: Client::new(), url: url.to_owned(), token: token.to_owned() }
     }
 
+    /// A connection of its own.
+    pub(crate) fn wire(&self) -> Wire {
+        Wire::new(&self.url)
+    }
+
     fn post(&self, path: &str, token: &str) -> RequestBuilder {
         self.http.post(format!("{}{path}", self.url)).bearer_auth(token)
     }
@@ -68,7 +73,7 @@ impl Server {
         };
         let call = self.http.post(format!("{}/api/runners/register", self.url)).json(&register);
         let made: Registered = good(call).await?.json().await.map_err(|error| error.to_string())?;
-        let wire = Wire::new(&self.url);
+        let wire = self.wire();
         Ok(Runner { wire, id: made.id, access: made.access_token, asked: 0 })
     }
 }

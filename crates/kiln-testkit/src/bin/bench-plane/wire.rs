@@ -32,20 +32,40 @@ impl Wire {
         Self { address, stream: None, buffer: Vec::new() }
     }
 
+    pub(crate) async fn get(&mut self, path: &str) -> Result<Answered, String> {
+        self.ask("GET", path, "", b"").await
+    }
+
     pub(crate) async fn post(
         &mut self,
         path: &str,
         token: &str,
         body: &[u8],
     ) -> Result<Answered, String> {
-        let answered = self.ask(path, token, body).await;
+        self.ask("POST", path, token, body).await
+    }
+
+    async fn ask(
+        &mut self,
+        method: &str,
+        path: &str,
+        token: &str,
+        body: &[u8],
+    ) -> Result<Answered, String> {
+        let answered = self.exchange(method, path, token, body).await;
         if answered.is_err() {
             self.stream = None;
         }
-        answered.map_err(|error| format!("POST {path}: {error}"))
+        answered.map_err(|error| format!("{method} {path}: {error}"))
     }
 
-    async fn ask(&mut self, path: &str, token: &str, body: &[u8]) -> std::io::Result<Answered> {
+    async fn exchange(
+        &mut self,
+        method: &str,
+        path: &str,
+        token: &str,
+        body: &[u8],
+    ) -> std::io::Result<Answered> {
         if self.stream.is_none() {
             let stream = TcpStream::connect(&self.address).await?;
             stream.set_nodelay(true)?;
@@ -54,7 +74,7 @@ impl Wire {
         let stream = self.stream.as_mut().expect("it was connected just now");
         let address = &self.address;
         let mut request = format!(
-            "POST {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\n\
+            "{method} {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\n\
              content-type: application/json\r\ncontent-length: {}\r\n\r\n",
             body.len()
         )
