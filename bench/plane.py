@@ -446,4 +446,5 @@ def main():
             shutil.rmtree(scratch, ignore_errors=True)
 
 
-main()
+if __name__ == "__main__":
+    main()
