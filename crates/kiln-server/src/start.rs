@@ -21,7 +21,7 @@ use crate::files::{self, FolderLock};
 use crate::first::{self, Welcome};
 use crate::fleet::Fleet;
 use crate::http::health::Probe;
-use crate::logs::objects::{BlobObjects, ObjectLogs};
+use crate::logs::objects::ObjectLogs;
 use crate::logs::tails::Tails;
 use crate::logs::{FileLogs, Logs};
 use crate::seal::{KEY, Key, Vault};
@@ -166,10 +166,7 @@ fn app(
 fn logs(config: &Config, storage: &Storage) -> Arc<dyn Logs> {
     match config.storage.place {
         Place::Folder(_) => Arc::new(FileLogs::new(&config.logs_folder, config.log_bytes)),
-        Place::S3(_) => {
-            let objects = BlobObjects::new(Arc::clone(storage.backend()));
-            Arc::new(ObjectLogs::new(Arc::new(objects), config.log_bytes))
-        }
+        Place::S3(_) => Arc::new(ObjectLogs::new(Arc::clone(storage.backend()), config.log_bytes)),
     }
 }
 

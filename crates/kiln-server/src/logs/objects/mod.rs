@@ -8,16 +8,16 @@
 //! Objects never change. The same bytes may be in more than one: when a request that was believed to be lost arrives
 //! at another server after all. What a log is follows from the names alone, so that any server can go on with it.
 
-mod blobs;
 mod chunks;
 mod logs;
+mod place;
 
 use std::collections::HashMap;
-use std::fmt::Debug;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use kiln_blob::Backend;
 use kiln_core::id::RunId;
 use kiln_core::time::Timestamp;
 use tokio::sync::{Mutex as Turn, watch};
@@ -25,42 +25,14 @@ use tokio::sync::{Mutex as Turn, watch};
 use super::archive::{self, Parsed, TAIL, Table};
 use super::index::{Builder, Index};
 use super::marker::append_within;
-use super::{Future, LogError, LogId};
-pub use blobs::BlobObjects;
+use super::{LogError, LogId};
 use chunks::Chunks;
+use place::{Listed, Objects};
 
 /// How many objects are listed at a time.
 const LIST: usize = 1_000;
 /// How many logs are remembered when nobody writes or watches.
 const REMEMBERED: usize = 256;
-
-/// An object in a list.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
-    pub name: String,
-    pub modified: Timestamp,
-}
-
-/// A place for objects: each is there as a whole, or not at all, and is safe once `put` has ended.
-pub trait Objects: Debug + Send + Sync {
-    fn put<'a>(&'a self, name: &'a str, bytes: Bytes) -> Future<'a, ()>;
-
-    /// Bytes from one offset to another, or to the end; none if there is no such object.
-    fn get<'a>(&'a self, name: &'a str, from: u64, to: u64) -> Future<'a, Option<Bytes>>;
-
-    fn size<'a>(&'a self, name: &'a str) -> Future<'a, Option<u64>>;
-
-    /// Removes an object; that there is none is fine.
-    fn delete<'a>(&'a self, name: &'a str) -> Future<'a, ()>;
-
-    /// Objects below a folder that come after a name, in the order of their names.
-    fn list<'a>(
-        &'a self,
-        folder: &'a str,
-        after: Option<&'a str>,
-        most: usize,
-    ) -> Future<'a, Vec<Listed>>;
-}
 
 /// Logs as objects. Clones are the same.
 #[derive(Debug, Clone)]
@@ -68,7 +40,7 @@ pub struct ObjectLogs(Arc<Shelf>);
 
 #[derive(Debug)]
 struct Shelf {
-    objects: Arc<dyn Objects>,
+    objects: Objects,
     /// What is longer is cut.
     limit: u64,
     logs: Mutex<HashMap<LogId, Arc<Log>>>,
@@ -116,7 +88,9 @@ fn run_folder(run: RunId) -> String {
 }
 
 impl ObjectLogs {
-    pub fn new(objects: Arc<dyn Objects>, limit: u64) -> Self {
+    /// Logs beside the other bytes of this backend; each has `limit` bytes at most.
+    pub fn new(backend: Arc<dyn Backend>, limit: u64) -> Self {
+        let objects = Objects(backend);
         Self(Arc::new(Shelf { objects, limit, logs: Mutex::default() }))
     }
 }

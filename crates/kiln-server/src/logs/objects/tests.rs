@@ -13,7 +13,7 @@ fn log(claim: u32) -> LogId {
 /// A server on the store of bytes that this folder is.
 fn shelf(path: &std::path::Path, limit: u64) -> ObjectLogs {
     let backend = kiln_blob::Disk::open(path).unwrap();
-    ObjectLogs::new(Arc::new(BlobObjects::new(Arc::new(backend))), limit)
+    ObjectLogs::new(Arc::new(backend), limit)
 }
 
 fn sample(lines: u32) -> Bytes {
