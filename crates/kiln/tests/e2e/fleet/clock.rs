@@ -63,17 +63,7 @@ jobs:
         with_clock(&world);
         let server = world.server("server");
         let first = world.runner(&server, "first", &["linux"]);
-        let place = world.place.path().display().to_string();
-        world.repository(&server, "app", &format!("
-on: push
-jobs:
-  a:
-    runs-on: linux
-    steps:
-      - run: |
-          echo try >> {place}/tries
-          test $(wc -l < {place}/tries) -ge 2 || sleep 600
-"));
+        world.repository_of_two_tries(&server, "app", "true");
         set_clock(&world, HOUR);
         let run = world.trigger(&server, "app");
         world.file(&server, "tries");

@@ -153,18 +153,7 @@ on_both! {
     fn what_a_killed_runner_printed_is_kept_and_the_next_try_has_a_log_of_its_own(world) {
         let server = world.server("server");
         let first = world.runner(&server, "first", &["linux"]);
-        let place = world.place.path().display().to_string();
-        world.repository(&server, "app", &format!("
-on: push
-jobs:
-  a:
-    runs-on: linux
-    steps:
-      - run: |
-          seq -f 'line %.0f' 1 5000
-          echo try >> {place}/tries
-          test $(wc -l < {place}/tries) -ge 2 || sleep 600
-"));
+        world.repository_of_two_tries(&server, "app", "seq -f 'line %.0f' 1 5000");
         let run = world.trigger(&server, "app");
         world.file(&server, "tries");
         first.kill();

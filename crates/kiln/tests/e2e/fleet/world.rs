@@ -289,6 +289,29 @@ impl World {
         place
     }
 
+    /// A repository whose job `a` never ends by itself at its first try, and at once at the next. Each try
+    /// begins with a command and leaves a line in the file `tries`.
+    pub(super) fn repository_of_two_tries(&self, server: &Server, name: &str, command: &str) {
+        let place = self.place.path().display();
+        self.repository(
+            server,
+            name,
+            &format!(
+                "
+on: push
+jobs:
+  a:
+    runs-on: linux
+    steps:
+      - run: |
+          {command}
+          echo try >> {place}/tries
+          test $(wc -l < {place}/tries) -ge 2 || sleep 600
+"
+            ),
+        );
+    }
+
     /// Triggers `acme/<name>` and returns the id of its run.
     pub(super) fn trigger(&self, server: &Server, name: &str) -> i64 {
         let path = format!("/api/repos/acme/{name}/trigger");
