@@ -5,6 +5,7 @@
 
 pub mod api;
 pub mod blob;
+pub mod content;
 pub mod github;
 pub mod headers;
 pub mod job;
