@@ -9,10 +9,12 @@ use std::ops::Range;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 use std::time::SystemTime;
 
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
+use tokio::task::JoinHandle;
 
 use crate::backend::{Backend, Entry, Found, Span, Work};
 use crate::content::gather;
@@ -22,7 +24,9 @@ use crate::{BlobError, Content, Name};
 const DRAFTS: &str = ".drafts";
 /// How much is written at a time, and read.
 const WRITE: usize = 1 << 20;
-const READ: u64 = 256 << 10;
+const READ: u64 = 512 << 10;
+/// After so much a flush begins beside the writing, so that the last one has little left to do.
+const FLUSH: u64 = 64 << 20;
 /// How often a folder may vanish while an object is moved into it.
 const TRIES: u32 = 10;
 
@@ -79,19 +83,20 @@ impl Backend for Disk {
             let mut content = content.fuse();
             let explain = |error| self.explain("write", name, error);
             let (root, path) = (Arc::clone(&self.root), self.path(name));
-            let mut draft = blocking(move || Draft::create(&root)).await.map_err(explain)?;
+            // While a piece is written, the next one comes.
+            let mut written = start(move || Draft::create(&root));
             let mut size = 0;
             loop {
                 let pieces = gather(&mut content, WRITE).await?;
+                let draft = end(written).await.map_err(explain)?;
                 if pieces.is_empty() {
-                    break;
+                    let root = Arc::clone(&self.root);
+                    blocking(move || draft.finish(&root, &path)).await.map_err(explain)?;
+                    return Ok(size);
                 }
                 size += pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
-                draft = blocking(move || draft.write(&pieces)).await.map_err(explain)?;
+                written = start(move || draft.write(&pieces));
             }
-            let root = Arc::clone(&self.root);
-            blocking(move || draft.finish(&root, &path)).await.map_err(explain)?;
-            Ok(size)
         })
     }
 
@@ -179,6 +184,9 @@ struct Draft {
     file: File,
     path: PathBuf,
     finished: bool,
+    /// How much was written since a flush was begun, and the last of these.
+    unflushed: u64,
+    flush: Option<thread::JoinHandle<()>>,
 }
 
 impl Draft {
@@ -186,12 +194,19 @@ impl Draft {
         let path = root.join(DRAFTS).join(draft_name());
         let mut options = OpenOptions::new();
         let file = options.write(true).create_new(true).mode(0o600).open(&path)?;
-        Ok(Self { file, path, finished: false })
+        Ok(Self { file, path, finished: false, unflushed: 0, flush: None })
     }
 
     fn write(mut self, pieces: &[Bytes]) -> io::Result<Self> {
         for piece in pieces {
             self.file.write_all(piece)?;
+            self.unflushed += piece.len() as u64;
+        }
+        if self.unflushed >= FLUSH && self.flush.as_ref().is_none_or(|flush| flush.is_finished()) {
+            self.unflushed = 0;
+            let file = self.file.try_clone()?;
+            // What fails here fails again at the end.
+            self.flush = thread::Builder::new().spawn(move || drop(file.sync_data())).ok();
         }
         Ok(self)
     }
@@ -313,20 +328,24 @@ fn sweep(drafts: &Path, before: SystemTime) -> io::Result<u64> {
     Ok(swept)
 }
 
-/// The bytes of an open file.
+/// The bytes of an open file. While one piece is on its way, the next one is read.
 pub(crate) fn pieces_of(file: File, name: String, range: Range<u64>) -> Content {
-    let state = Some((Arc::new(file), name, range));
-    let pieces = stream::unfold(state, |state| async {
-        let (file, name, range) = state?;
-        if range.is_empty() {
-            return None;
-        }
-        let to = range.end.min(range.start + READ);
-        let (reader, here) = (Arc::clone(&file), range.start..to);
-        match blocking(move || read(&reader, here)).await {
-            Ok(bytes) => Some((Ok(bytes), Some((file, name, to..range.end)))),
-            Err(error) => Some((Err(failed("read", &name, error)), None)),
-        }
+    let file = Arc::new(file);
+    let next = move |range: Range<u64>| {
+        let to = range.end.min(range.start.saturating_add(READ));
+        let (file, here) = (Arc::clone(&file), range.start..to);
+        (!range.is_empty()).then(|| (start(move || read(&file, here)), to..range.end))
+    };
+    // Nothing is read before somebody asks.
+    let first = stream::once(async move { (next(range), name, next) });
+    let pieces = first.flat_map(|state| {
+        stream::unfold(state, |(reading, name, next)| async {
+            let (reading, rest) = reading?;
+            match end(reading).await {
+                Ok(bytes) => Some((Ok(bytes), (next(rest), name, next))),
+                Err(error) => Some((Err(failed("read", &name, error)), (None, name, next))),
+            }
+        })
     });
     pieces.boxed()
 }
@@ -342,8 +361,18 @@ fn read(file: &File, range: Range<u64>) -> io::Result<Bytes> {
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|error| Err(io::Error::other(error)))
+    end(start(work)).await
+}
+
+/// Begins with what may block.
+fn start<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> JoinHandle<io::Result<T>> {
+    tokio::task::spawn_blocking(work)
+}
+
+async fn end<T>(work: JoinHandle<io::Result<T>>) -> io::Result<T> {
+    work.await.unwrap_or_else(|error| Err(io::Error::other(error)))
 }
 
 fn is_missing(error: &io::Error) -> bool {

@@ -39,6 +39,11 @@ const STEPS: &[Step] = &[
         name: "where bytes lie and how they get there",
         text: include_str!("../migrations/0004_bytes.sql"),
     },
+    Step {
+        version: 5,
+        name: "archives that are cut later",
+        text: include_str!("../migrations/0005_packing.sql"),
+    },
 ];
 
 /// What each word in braces stands for.

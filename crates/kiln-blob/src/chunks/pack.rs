@@ -55,11 +55,11 @@ impl Pack {
 }
 
 /// A chunk as it was, from what a pack holds of it.
-pub(super) fn unpack(stored: &[u8], size: usize, digest: Digest) -> Result<Bytes, String> {
+pub(super) fn unpack(stored: Bytes, size: usize, digest: Digest) -> Result<Bytes, String> {
     let bytes = if stored.len() == size {
-        Bytes::copy_from_slice(stored)
+        stored
     } else {
-        let raw = zstd::bulk::decompress(stored, size);
+        let raw = zstd::bulk::decompress(&stored, size);
         raw.map_err(|error| format!("a chunk cannot be read: {error}"))?.into()
     };
     let found = Digest::of(&bytes);

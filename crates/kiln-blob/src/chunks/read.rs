@@ -10,6 +10,7 @@ use super::recipe::{Line, Recipe};
 use crate::backend::{Backend, Found, Span};
 use crate::compressed::cut;
 use crate::content::{collect, of_pieces};
+use crate::disk::blocking;
 use crate::{BlobError, Name};
 
 /// Lines of a recipe that are read at a time.
@@ -122,17 +123,23 @@ async fn fetch(
     run: Result<Run, BlobError>,
 ) -> Result<Vec<Bytes>, BlobError> {
     let run = run?;
-    let name = &recipe.packs[run.pack as usize];
-    let found = backend.get(name, Span::Between(run.from.into(), run.to.into())).await?;
+    let name = recipe.packs[run.pack as usize].clone();
+    let found = backend.get(&name, Span::Between(run.from.into(), run.to.into())).await?;
     let bytes = collect(found.content, (run.to - run.from) as usize).await?;
     if bytes.len() != (run.to - run.from) as usize {
-        return Err(BlobError::damaged(name, "it is shorter than its chunks"));
+        return Err(BlobError::damaged(&name, "it is shorter than its chunks"));
     }
-    let chunk = |line: &Line| {
-        let from = (line.offset - run.from) as usize;
-        let stored = &bytes[from..from + line.stored as usize];
-        let chunk = unpack(stored, line.size as usize, line.digest);
-        chunk.map_err(|why| BlobError::damaged(name, why))
+    // Runs side by side are opened on several processors, and keep nobody else waiting.
+    let open = move || Ok(run.lines.iter().map(|line| chunk(&bytes, run.from, line)).collect());
+    let opened: Result<Vec<Bytes>, String> = match blocking(open).await {
+        Ok(opened) => opened,
+        Err(error) => Err(error.to_string()),
     };
-    run.lines.iter().map(chunk).collect()
+    opened.map_err(|why| BlobError::damaged(&name, why))
+}
+
+fn chunk(bytes: &Bytes, from: u32, line: &Line) -> Result<Bytes, String> {
+    let from = (line.offset - from) as usize;
+    let stored = bytes.slice(from..from + line.stored as usize);
+    unpack(stored, line.size as usize, line.digest)
 }

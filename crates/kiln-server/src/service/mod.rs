@@ -13,6 +13,7 @@ pub mod jobs;
 pub mod keys;
 pub mod log;
 pub mod names;
+pub mod packing;
 pub mod pause;
 pub mod queue;
 pub mod register;

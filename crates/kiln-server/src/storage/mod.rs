@@ -1,6 +1,7 @@
 //! Where the server keeps bytes, and the addresses under which they are sent and had.
 
 mod index;
+mod packing;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,14 +13,18 @@ use kiln_core::time::Timestamp;
 use crate::config::{Place, Storage as Settings};
 use crate::token::Signer;
 
-pub(crate) use index::Chunks;
+pub(crate) use packing::cut;
 
 /// How long an address is good.
 pub const LIFE: Duration = Duration::from_hours(1);
 /// The folders of what rows refer to. Whatever else lies in the store is somebody else's.
-pub(crate) const FOLDERS: [&str; 4] = [BLOBS, PACKS, RECIPES, UPLOADS];
+pub(crate) const FOLDERS: [&str; 5] = [BLOBS, LARGE, PACKS, RECIPES, UPLOADS];
 pub(crate) const BLOBS: &str = "blobs";
 pub(crate) const UPLOADS: &str = "uploads";
+/// Archives as they were sent, until they are cut into chunks. The database looks for this name.
+pub(crate) const LARGE: &str = "large";
+/// What has at least so many bytes is an archive.
+pub(crate) const CHUNKED: u64 = 4 << 20;
 const PACKS: &str = "packs";
 const RECIPES: &str = "recipes";
 
@@ -67,6 +72,12 @@ impl Storage {
             Some(RECIPES) => open_recipe(Arc::clone(&self.backend), &name, span).await,
             _ => self.backend.get(&name, span).await,
         }
+    }
+
+    /// Whether what is read from a place is looked at on its way: chunks are. An archive that was just
+    /// sent was looked at then, and is again when it is cut.
+    pub(crate) fn is_checked(place: &str) -> bool {
+        matches!(place.split('/').next(), Some(RECIPES | LARGE))
     }
 
     /// Whether what lies at a place can be read from there by anybody who has an address.

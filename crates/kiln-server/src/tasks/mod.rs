@@ -11,6 +11,7 @@ mod lanes;
 mod leases;
 mod old_logs;
 mod outbox;
+mod packing;
 mod retention;
 mod runners;
 mod timers;
@@ -86,6 +87,7 @@ fn all(app: &Shared) -> Vec<Box<dyn Duty>> {
         Box::new(retention::Retention::new(config.keep)),
         Box::new(archive::Archive::default()),
         Box::new(old_logs::OldLogs::default()),
+        Box::new(packing::Packing::default()),
         Box::new(garbage::Garbage::default()),
         Box::new(runners::Runners { after: config.forget_runners }),
     ]

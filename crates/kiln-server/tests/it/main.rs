@@ -29,6 +29,7 @@ mod duties;
 mod fleet;
 mod garbage;
 mod git;
+mod packing;
 mod registration;
 mod reports;
 mod runner;

@@ -118,7 +118,11 @@ async fn link(tx: &mut Tx<'_>, org: OrgId, blob: BlobId) -> Result<(), StoreErro
 }
 
 /// The update locks the packs, in one order, so that no collector removes them from now on.
-async fn need(tx: &mut Tx<'_>, blob: BlobId, packs: &[String]) -> Result<(), StoreError> {
+pub(super) async fn need(
+    tx: &mut Tx<'_>,
+    blob: BlobId,
+    packs: &[String],
+) -> Result<(), StoreError> {
     if packs.is_empty() {
         return Ok(());
     }

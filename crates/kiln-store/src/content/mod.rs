@@ -11,5 +11,6 @@ pub mod chunks;
 pub mod garbage;
 pub mod manifests;
 pub mod objects;
+pub mod packing;
 pub mod storage;
 pub mod uploads;

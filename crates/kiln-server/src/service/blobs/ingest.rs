@@ -1,7 +1,6 @@
 //! Bytes that were sent are looked at, and only then somebody's.
 
-use futures_util::StreamExt as _;
-use kiln_blob::{BlobError, Content, Digest, Name, Span, checked, collect, store_chunked};
+use kiln_blob::{BlobError, Content, Digest, Name, Span, checked, collect};
 use kiln_core::access::Right;
 use kiln_core::id::{OrgId, UploadId};
 use kiln_proto::blob::{Blob, CompleteUpload};
@@ -12,10 +11,8 @@ use kiln_store::{Refusal, Scope, StoreError, Tx};
 use super::{Asker, FIND, unkept};
 use crate::app::App;
 use crate::http::error::{Answer, Failure};
-use crate::storage::{BLOBS, Chunks};
+use crate::storage::{BLOBS, CHUNKED, cut};
 
-/// What has at least so many bytes is kept in chunks.
-const CHUNKED: u64 = 4 << 20;
 /// How often an archive is cut anew because a pack that it was to share was just removed.
 const TRIES: u32 = 3;
 
@@ -30,12 +27,18 @@ pub async fn complete(app: &App, asker: &Asker, id: i64, said: CompleteUpload) -
     arrival.join(upload.parts, said.tags).await?;
     if size <= LARGEST_INLINE as u64 {
         arrival.inline().await?;
+    } else if app.storage.backend().direct().is_none() {
+        arrival.as_sent().await?;
     } else if size < CHUNKED {
-        arrival.whole().await?;
+        arrival.copied().await?;
     } else {
         arrival.in_chunks().await?;
     }
     Ok(Blob { hash: hash.to_string(), size })
+}
+
+fn not_there() -> Failure {
+    Failure::conflict("the bytes have not arrived; send them first")
 }
 
 fn named(upload: &uploads::Upload) -> Answer<Name> {
@@ -92,9 +95,7 @@ impl Arrival<'_> {
     async fn content(&self) -> Answer<Content> {
         match self.app.storage.backend().get(&self.place, Span::All).await {
             Ok(found) => Ok(checked(found.content, self.hash, Some(self.size))),
-            Err(BlobError::NotFound(_)) => {
-                Err(Failure::conflict("the bytes have not arrived; send them first"))
-            }
+            Err(BlobError::NotFound(_)) => Err(not_there()),
             Err(error) => Err(unkept(error)),
         }
     }
@@ -112,29 +113,30 @@ impl Arrival<'_> {
         Ok(self.app.store.write(put).await?)
     }
 
-    /// Where others could still write to the place, the bytes get a place of their own.
-    async fn whole(&self) -> Answer<()> {
-        let backend = self.app.storage.backend();
-        let mut content = self.content().await?;
-        let place = if backend.direct().is_some() {
-            let own = Name::of_blob(BLOBS, self.hash);
-            backend.put(&own, content).await.map_err(unkept)?;
-            own
-        } else {
-            while let Some(piece) = content.next().await {
-                piece.map_err(unkept)?;
+    /// What was sent to this server was looked at then, and nobody else can write where it lies.
+    async fn as_sent(&self) -> Answer<()> {
+        match self.app.storage.backend().size(&self.place).await.map_err(unkept)? {
+            Some(size) if size == self.size => {
+                self.keep(self.place.to_string(), size, Vec::new()).await
             }
-            self.place.clone()
-        };
-        self.keep(place.to_string(), self.size, Vec::new()).await
+            _ => Err(not_there()),
+        }
+    }
+
+    /// Where others could still write to the place, the bytes get a place of their own.
+    async fn copied(&self) -> Answer<()> {
+        let own = Name::of_blob(BLOBS, self.hash);
+        let content = self.content().await?;
+        self.app.storage.backend().put(&own, content).await.map_err(unkept)?;
+        self.keep(own.to_string(), self.size, Vec::new()).await
     }
 
     async fn in_chunks(&self) -> Answer<()> {
         let mut tries = 0;
         loop {
             let content = self.content().await?;
-            let index = Chunks { store: self.app.store.clone(), org: self.org };
-            let stored = store_chunked(&**self.app.storage.backend(), content, &index).await;
+            let app = self.app;
+            let stored = cut(app.storage.backend(), &app.store, self.org, content).await;
             let stored = stored.map_err(unkept)?;
             let packs = stored.packs.iter().map(Name::to_string).collect();
             let kept = self.keep(stored.recipe.to_string(), stored.recipe_size, packs).await;

@@ -54,25 +54,38 @@ pub async fn open(
     read(app, org, hash, span).await
 }
 
+/// An archive may be cut between the look at its row and at its place; then it is somewhere else.
 async fn read(app: &App, org: OrgId, hash: Digest, span: Span) -> Answer<Opened> {
+    match read_once(app, org, hash, span).await? {
+        Some(opened) => Ok(opened),
+        None => read_once(app, org, hash, span).await?.ok_or_else(|| {
+            tracing::error!(%hash, "bytes are not where their row says");
+            Failure::unavailable("the bytes cannot be read at the moment; try again")
+        }),
+    }
+}
+
+async fn read_once(app: &App, org: OrgId, hash: Digest, span: Span) -> Answer<Option<Opened>> {
     let blob = blob(app, org, hash).await?;
     let size = u64::try_from(blob.size).map_err(Failure::internal)?;
     let place = match blob.body {
-        Body::Inline(bytes) => return cut(bytes, span).map(Opened::Here),
+        Body::Inline(bytes) => return cut(bytes, span).map(|found| Some(Opened::Here(found))),
         Body::At(place) => place,
     };
     if let (true, Some(direct)) = (Storage::is_plain(&place), app.storage.backend().direct()) {
         let name = Name::new(place).map_err(unkept)?;
-        return direct.get_url(&name, LIFE).await.map(Opened::There).map_err(unkept);
+        let url = direct.get_url(&name, LIFE).await.map_err(unkept)?;
+        return Ok(Some(Opened::There(url)));
     }
     let mut found = match app.storage.read(&place, span).await {
+        Err(BlobError::NotFound(_)) => return Ok(None),
         Err(BlobError::OutOfRange { .. }) => return Err(out_of_range(size)),
         found => found.map_err(unkept)?,
     };
-    if found.range == (0..size) {
+    if found.range == (0..size) && !Storage::is_checked(&place) {
         found.content = checked(found.content, hash, Some(size));
     }
-    Ok(Opened::Here(found))
+    Ok(Some(Opened::Here(found)))
 }
 
 fn cut(bytes: Vec<u8>, span: Span) -> Answer<Found> {

@@ -16,7 +16,7 @@ use super::{Asker, digest, size_of, unkept};
 use crate::app::App;
 use crate::clock;
 use crate::http::error::{Answer, Failure};
-use crate::storage::{Grant, LIFE, UPLOADS};
+use crate::storage::{CHUNKED, Grant, LARGE, LIFE, UPLOADS};
 
 /// What is larger goes to S3 in parts of this size.
 const PART: u64 = 64 << 20;
@@ -79,8 +79,9 @@ async fn keep_inline(app: &App, org: OrgId, hash: Digest, size: u64, content: &s
 }
 
 async fn begin(app: &App, asker: &Asker, org: OrgId, hash: Digest, size: u64) -> Answer<Upload> {
-    let place = Name::fresh(UPLOADS);
     let direct = app.storage.backend().direct();
+    let stays = direct.is_none() && size >= CHUNKED;
+    let place = Name::fresh(if stays { LARGE } else { UPLOADS });
     let parts = match direct {
         Some(direct) if size > PART => Some(direct.begin_parts(&place).await.map_err(unkept)?),
         _ => None,
