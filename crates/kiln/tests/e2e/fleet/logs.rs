@@ -42,7 +42,14 @@ jobs:
 
 /// Each line of a job, as the server numbers them, is there once and in order.
 fn check_log(world: &World, server: &Server, job: &Value) {
-    let path = format!("/api/jobs/{}/log?format=numbered", job["id"]);
+    let attempt = job["attempt"].as_i64().expect("it was tried");
+    let printed = lines_of(world, server, job, attempt);
+    assert_eq!(printed, LINES, "{} has all its lines", job["name"]);
+}
+
+/// How many lines of an attempt are there: each whole, once, in order, and with its number.
+fn lines_of(world: &World, server: &Server, job: &Value, attempt: i64) -> u64 {
+    let path = format!("/api/jobs/{}/log?format=numbered&attempt={attempt}", job["id"]);
     let (status, text) = world.send(server, "GET", &path, None);
     assert_eq!(status, 200, "{text}");
     let text = text.as_str().expect("a log is text");
@@ -58,7 +65,7 @@ fn check_log(world: &World, server: &Server, job: &Value) {
             assert_eq!(number, printed.to_string(), "{name}");
         }
     }
-    assert_eq!(printed, LINES, "{name} has all its lines");
+    printed
 }
 
 /// `kiln logs --follow` of one job, whose lines are gathered.
@@ -147,6 +154,34 @@ on_both! {
         for job in ended["jobs"].as_array().expect("a run has jobs") {
             check_log(&world, &server, job);
         }
+    }
+
+    /// C11 S7
+    fn fifty_jobs_that_print_keep_what_they_printed_when_their_runner_dies(world) {
+        let server = world.server("server");
+        let runner = world.runner_with(&server, "one", &["linux"], &["--jobs", "50"]);
+        world.repository(&server, "app", &workflow(JOBS, LINES, "sleep 0.5"));
+        let run = world.trigger(&server, "app");
+        world.until(&server, "all jobs print", |world| {
+            let run = world.run(&server, run);
+            let jobs = run["jobs"].as_array()?;
+            (jobs.iter().filter(|job| job["attempt"] == 1).count() == JOBS).then_some(())
+        });
+        sleep(Duration::from_millis(700));
+        runner.kill();
+        let _again = world.runner_again_with(&server, "one", &["--jobs", "50"]);
+        let ended = world.ended(&server, run);
+        assert_eq!(ended["conclusion"], "success", "{ended:#}");
+        let mut cut = 0;
+        for job in ended["jobs"].as_array().expect("a run has jobs") {
+            check_log(&world, &server, job);
+            if job["attempt"] == 2 {
+                // What was printed last may have died with the runner, but nothing before it.
+                let kept = lines_of(&world, &server, job, 1);
+                cut += u64::from(kept < LINES);
+            }
+        }
+        assert!(cut > 0, "the runner died while jobs printed");
     }
 
     /// C11 S7
