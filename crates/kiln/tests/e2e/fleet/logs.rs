@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::Duration;
 
+use kiln_testkit::s3::{BUCKET, KEY, S3Server};
 use serde_json::Value;
 
 use super::world::{Server, job};
@@ -258,8 +259,30 @@ fn pass(from: &TcpStream, to: &TcpStream) {
 fn a_server_that_dies_hands_its_live_logs_to_the_other() {
     let world = World::new(Kind::Postgres);
     let logs = world.place.path().join("shared-logs").display().to_string();
-    let keys = world.place.path().join("keys").display().to_string();
-    let shared = ["--set", &format!("logs_folder={logs}"), "--set", &format!("keys_file={keys}")];
+    hands_its_logs_on(&world, &[&format!("logs_folder={logs}")]);
+}
+
+/// C11 H2
+#[test]
+fn a_server_that_dies_hands_the_logs_in_a_bucket_to_the_other() {
+    let world = World::new(Kind::Postgres);
+    let bucket = S3Server::start(world.place.path());
+    let settings = [
+        &format!("storage.s3_bucket={BUCKET}"),
+        &format!("storage.s3_endpoint={}", bucket.endpoint()),
+        &format!("storage.s3_key_id={}", KEY.0),
+        &format!("storage.s3_secret={}", KEY.1),
+    ];
+    hands_its_logs_on(&world, &settings.map(String::as_str));
+    // What the runner said went there piece by piece, and is one object for each job now.
+    let logs = world.place.path().join("s3").join(BUCKET).join("logs");
+    assert!(logs.is_dir(), "{}", logs.display());
+}
+
+fn hands_its_logs_on(world: &World, settings: &[&str]) {
+    let keys = format!("keys_file={}", world.place.path().join("keys").display());
+    let shared: Vec<&str> =
+        settings.iter().chain([&keys.as_str()]).flat_map(|setting| ["--set", setting]).collect();
     let one = world.server_with("one", &shared);
     let two = world.server_with("two", &shared).with_token_of(&one);
     let balancer = Balancer::new(&one);
@@ -273,7 +296,7 @@ fn a_server_that_dies_hands_its_live_logs_to_the_other() {
     });
     let jobs = world.run(&two, run)["jobs"].as_array().expect("a run has jobs").clone();
     // Somebody watches at the other server from the beginning.
-    let viewer = Viewer::new(&world, &two, &jobs[3]);
+    let viewer = Viewer::new(world, &two, &jobs[3]);
     sleep(Duration::from_millis(500));
     balancer.switch(&two);
     one.program.kill();
@@ -281,7 +304,7 @@ fn a_server_that_dies_hands_its_live_logs_to_the_other() {
     assert_eq!(ended["conclusion"], "success", "{ended:#}");
     for job in ended["jobs"].as_array().expect("a run has jobs") {
         assert_eq!(job["attempt"], 1, "the runner went on with it");
-        check_log(&world, &two, job);
+        check_log(world, &two, job);
     }
     let log = world.log(&two, &jobs[3]);
     assert_eq!(viewer.lines(), log.lines().collect::<Vec<_>>());
