@@ -209,6 +209,7 @@ Examples:
   kiln logs https://ci.example.com/me/app/actions/runs/12345/job/67890
   kiln logs j-2kq --step 3 --tail 50 --timestamps
   kiln logs r-9ix --grep 'error.E' -E    lines that fit, of all its jobs
+  kiln logs --all --grep 'timed out'     in all runs of this repository, the newest first
   kiln logs j-2kq --since 10m --follow   what came in the last ten minutes, and what comes
   kiln logs j-2kq --raw > job.txt        as it was printed, byte for byte
 
@@ -250,6 +251,17 @@ pub(crate) struct LogsArgs {
     /// Only lines with this text; of all jobs, unless one is named
     #[arg(long, short, value_name = "TEXT")]
     pub(crate) grep: Option<String>,
+
+    /// `--grep` looks into all runs of the repository, the newest first
+    #[arg(
+        long, requires = "grep",
+        conflicts_with_all = ["target", "job", "step", "failed", "follow", "since", "attempt", "claim"]
+    )]
+    pub(crate) all: bool,
+
+    /// The repository of `--all` [default: the one around you]
+    #[arg(long, value_name = "OWNER/NAME", requires = "all")]
+    pub(crate) repo: Option<String>,
 
     /// `--grep` is a regular expression
     #[arg(long, short = 'E', requires = "grep")]

@@ -69,6 +69,14 @@ fn lines_of(world: &World, server: &Server, job: &Value, attempt: i64) -> u64 {
     printed
 }
 
+/// What a command prints that asks the server.
+fn ask(world: &World, server: &Server, words: &[&str]) -> String {
+    let whom = ["--server", &server.address, "--token", server.token()];
+    let done = world.place.command("", &[words, &whom].concat()).output().expect("it was built");
+    assert!(done.status.success(), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8(done.stdout).expect("it is text")
+}
+
 /// `kiln logs --follow` of one job, whose lines are gathered.
 struct Viewer {
     child: Child,
@@ -183,6 +191,41 @@ on_both! {
             }
         }
         assert!(cut > 0, "the runner died while jobs printed");
+    }
+
+    /// C9
+    fn one_line_is_found_in_all_runs_of_a_repository(world) {
+        let server = world.server("server");
+        let _runner = world.runner(&server, "one", &["linux"]);
+        world.repository(
+            &server,
+            "app",
+            "
+on: push
+jobs:
+  speak:
+    runs-on: linux
+    steps:
+      - run: |
+          echo the needle of run $GITHUB_RUN_ID
+          seq 1 100
+",
+        );
+        let runs = [(); 2].map(|()| {
+            let run = world.trigger(&server, "app");
+            world.ended(&server, run);
+            run
+        });
+        let words = ["logs", "--all", "--repo", "acme/app", "-i", "--grep", "NEEDLE OF run"];
+        let found = ask(&world, &server, &[&words[..], &["--json"]].concat());
+        let lines: Vec<Value> =
+            found.lines().map(|line| serde_json::from_str(line).expect("it is JSON")).collect();
+        let texts: Vec<&str> = lines.iter().filter_map(|line| line["text"].as_str()).collect();
+        let expected = [runs[1], runs[0]].map(|run| format!("the needle of run {run}"));
+        assert_eq!(texts.iter().filter(|text| !text.contains("echo")).collect::<Vec<_>>(),
+            expected.iter().collect::<Vec<_>>(), "{found}");
+        let shown = ask(&world, &server, &words);
+        assert!(shown.starts_with("── speak r-") && shown.contains(&expected[0]), "{shown}");
     }
 
     /// C11 S7

@@ -1,6 +1,7 @@
 //! `kiln logs`: what a job printed, or prints.
 
 mod choose;
+mod history;
 mod print;
 
 use std::time::Duration;
@@ -27,6 +28,9 @@ use print::{Form, Printer};
 const LOOK: Duration = Duration::from_secs(2);
 
 pub(super) async fn run(args: &LogsArgs, console: &mut Console) -> Result<Outcome> {
+    if args.all {
+        return history::run(args, console).await;
+    }
     let (client, target) = named_or_latest(args.target.as_deref(), &args.server).await?;
     if !args.follow {
         return show(args, &client, &target, console).await;

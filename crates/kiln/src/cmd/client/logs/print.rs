@@ -121,7 +121,7 @@ pub(super) fn heading(job: &Job) -> String {
 
 /// A line as a terminal may show it: with its colours, without anything that moves the cursor, and of a
 /// progress bar only its end.
-fn calm(line: &str) -> String {
+pub(super) fn calm(line: &str) -> String {
     let line = line.trim_end();
     let last = line.rsplit('\r').next().unwrap_or(line);
     if !last.chars().any(char::is_control) {
