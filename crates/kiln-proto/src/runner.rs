@@ -31,6 +31,10 @@ pub struct Register {
     /// To which the secrets of its jobs are sealed: X25519, in base64.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub public_key: Option<String>,
+    /// Of a runner that was started anew: the jobs of which it still has something to say. Whatever else it
+    /// had goes back to the queue at once. Without it, it keeps all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jobs: Option<Vec<JobRef>>,
 }
 
 /// What a runner has. Everything it does not say, it does not have.

@@ -75,11 +75,12 @@ impl<'a> Lead<'a> {
         mut stop: watch::Receiver<Stop>,
     ) -> Result<Ended, AgentError> {
         let session = Arc::clone(&self.agent.session);
+        let left = spool::left(&self.agent.shop.data);
         tokio::select! {
-            registered = session.register() => registered?,
+            registered = session.register(left.iter().map(|left| left.state.job).collect()) => registered?,
             _ = stop.wait_for(|stop| *stop > Stop::No) => return Ok(Ended::default()),
         }
-        self.recover();
+        self.recover(left);
         self.start_talks();
         let ended = self.until_over(&mut stop).await;
         if ended.is_err() {
@@ -117,8 +118,7 @@ impl<'a> Lead<'a> {
     }
 
     /// Delivers what an earlier process of this runner left, after its processes and files.
-    fn recover(&mut self) {
-        let left = spool::left(&self.agent.shop.data);
+    fn recover(&mut self, left: Vec<spool::Left>) {
         for left in &left {
             if let Ok(tree) = Tree::of_token(&left.state.tree) {
                 let swept = tree.sweep();

@@ -51,6 +51,8 @@ pub(super) struct Session {
 struct State {
     identity: Option<std::sync::Arc<Identity>>,
     token: String,
+    /// What an earlier process left, until the server was told.
+    left: Option<Vec<JobRef>>,
 }
 
 /// A runner as the server knows it at the moment.
@@ -69,7 +71,7 @@ impl Session {
         if identity.is_none() && card.key.is_none() {
             return Err(AgentError::NoKey);
         }
-        let state = Mutex::new(State { identity, token: String::new() });
+        let state = Mutex::new(State { identity, ..State::default() });
         Ok(Self { http, card, state, registering: tokio::sync::Mutex::default() })
     }
 
@@ -89,8 +91,10 @@ impl Session {
         }
     }
 
-    /// Registers until it worked, or never can.
-    pub(super) async fn register(&self) -> Result<(), AgentError> {
+    /// Registers until it worked, or never can. Of whatever this runner had before and is not among the jobs
+    /// that are `left`, nobody knows anything.
+    pub(super) async fn register(&self, left: Vec<JobRef>) -> Result<(), AgentError> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).left = Some(left);
         let mut backoff = Backoff::default();
         loop {
             match self.register_once(None).await {
@@ -144,6 +148,7 @@ impl Session {
             id: Some(known.id),
             credential: Some(known.credential.clone()),
             public_key: Some(known.keys.public()),
+            jobs: self.state.lock().unwrap_or_else(PoisonError::into_inner).left.clone(),
             ..self.introduction()
         };
         self.post_register(&body).await
@@ -186,6 +191,7 @@ impl Session {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             state.identity = Some(std::sync::Arc::new(identity));
         }
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).left = None;
         self.renew_token(Some(access_token.clone()));
         tracing::info!(id, name, status, "registered");
         Ok(Standing { id, token: access_token })

@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use kiln_core::id::{JobId, OrgId, RunnerId};
 use kiln_core::queue::{Capabilities, Offer};
+use kiln_proto::job::JobRef;
 use kiln_proto::runner::{self as wire, HEARTBEAT, Register, Registered};
 use kiln_proto::version::{OLDEST, PROTOCOL};
 use kiln_store::claims::{self, Lease};
@@ -32,7 +33,9 @@ pub async fn register(app: &App, asked: Register) -> Answer<Registered> {
     check_protocol(asked.protocol)?;
     let about = about(&asked)?;
     match (asked.id, asked.credential.as_deref(), asked.key.as_deref()) {
-        (Some(id), Some(credential), _) => again(app, RunnerId(id), credential, about).await,
+        (Some(id), Some(credential), _) => {
+            again(app, RunnerId(id), credential, about, asked.jobs).await
+        }
         (Some(_), None, _) => Err(missing("credential", "the one that came with the id")),
         (None, Some(_), _) => Err(missing("id", "the one that the credential belongs to")),
         (None, None, None) => Err(missing("key", "a registration key, or `id` and `credential`")),
@@ -149,8 +152,17 @@ fn check_shared(org: Option<OrgId>, about: &About, allow_host: bool) -> Result<(
     Err(Refusal::Denied(why.to_owned()).into())
 }
 
-async fn again(app: &App, id: RunnerId, credential: &str, about: About) -> Answer<Registered> {
+async fn again(
+    app: &App,
+    id: RunnerId,
+    credential: &str,
+    about: About,
+    jobs: Option<Vec<JobRef>>,
+) -> Answer<Registered> {
     let name = return_with(app, id, credential, about).await?;
+    if let Some(known) = jobs {
+        forgotten(app, id, &known).await?;
+    }
     answer(app, id, name, None, "re-registered").await
 }
 
@@ -173,6 +185,18 @@ pub(super) async fn return_with(
     let name = app.store.write(work).await?;
     app.fleet.forget(id);
     Ok(name)
+}
+
+/// A runner that was started anew does not know what it claimed last if it died before that was written down.
+/// Nobody waits for a lease to find out.
+async fn forgotten(app: &App, runner: RunnerId, known: &[JobRef]) -> Answer<()> {
+    let held = async move |tx: &mut Tx<'_>| claims::leases_of(tx, runner).await;
+    let mut held = app.store.read(held).await?;
+    let is_of =
+        |lease: &Lease, job: &JobRef| job.job_id == lease.job.0 && job.attempt == lease.claim;
+    held.retain(|lease| !known.iter().any(|job| is_of(lease, job)));
+    give_all_back(app, runner, held, "the runner was started anew and knows nothing of it").await?;
+    Ok(())
 }
 
 async fn answer(

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kiln_core::id::RunnerId;
+use kiln_proto::job::JobRef;
 use kiln_proto::runner::{Register, Registered, Unregistered};
 use kiln_store::Tx;
 use kiln_store::directory::{registration_keys, runners};
@@ -203,6 +204,40 @@ async fn a_runner_that_leaves_hands_back_what_it_has(server: Server) {
     // What was handed back without having begun did not cost a try.
     let late = Reporter::new(&server, &begun);
     refused(late.logging(0, "x"), 409).await;
+}
+
+on_both!(
+    /// S7
+    what_a_runner_that_was_started_anew_does_not_know_goes_back_at_once
+);
+
+async fn what_a_runner_that_was_started_anew_does_not_know_goes_back_at_once(server: Server) {
+    let place = server.repository("acme", "app").await;
+    let (_, key) = server.pool(Some(place.org), "builders").await;
+    server.run(&place, JOB).await;
+    server.run(&place, JOB).await;
+    let dead = Runner::new(&server, &key, "one", LINUX).await;
+    let kept = dead.claim("a", 0).await.unwrap();
+    let forgotten = dead.claim("b", 0).await.unwrap();
+    let next = Runner::new(&server, &key, "two", LINUX).await;
+    let back = |jobs| Register {
+        key: None,
+        id: Some(dead.id),
+        credential: Some(dead.credential.clone()),
+        jobs,
+        ..registration(&key, "one", LINUX).0
+    };
+    // One that only renews its token says nothing of jobs, and keeps them.
+    good::<Registered>(register(&server, &back(None)).await).await;
+    assert!(next.claim("a", 0).await.is_none());
+    good::<Registered>(register(&server, &back(Some(vec![kept.reference()]))).await).await;
+    let found = next.claim("b", 5).await.unwrap();
+    assert_eq!((found.job_id, found.attempt), (forgotten.job_id, forgotten.attempt + 1));
+    assert!(next.claim("c", 0).await.is_none());
+    // Another process of an earlier time cannot take it with it.
+    let older = JobRef { attempt: kept.attempt + 1, ..kept.reference() };
+    good::<Registered>(register(&server, &back(Some(vec![older]))).await).await;
+    assert_eq!(next.claim("d", 5).await.unwrap().job_id, kept.job_id);
 }
 
 on_both!(
