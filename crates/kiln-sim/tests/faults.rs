@@ -81,7 +81,10 @@ fn classic_mistakes_are_found() {
     check_found(Bug::RetryWithoutCap, "tries are counted");
     check_found(Bug::SkippedPropagation, "nothing is stuck");
     check_found(Bug::FailFastSlot, "slots are released with their holder");
-    check_found(Bug::LostTask, "nothing is stuck");
+    // What is lost may be seen in the rows at once, or only when nothing moves any more.
+    let lost = found(Bug::LostTask).finding.expect("this one failed").rule;
+    let stuck = ["nothing is stuck", "every job ends, or waits for a true reason"];
+    assert!(stuck.contains(&lost), "{lost}");
     check_found(Bug::SkipIsSuccess, "a job starts only when its condition holds");
     check_found(Bug::RunnerRepeats, "two runners never hold one attempt");
     check_found(Bug::LimitRace, "limits are never exceeded");

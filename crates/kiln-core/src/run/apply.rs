@@ -131,7 +131,18 @@ pub fn apply(
     now: Timestamp,
     evaluator: &dyn Evaluator,
 ) -> Result<Vec<Effect>, Rejected> {
-    let mut transition = Transition::new(event);
+    apply_within(hood, event, now, evaluator, MAX_STEPS)
+}
+
+/// The same with another bound than [`MAX_STEPS`], to try what happens between the pieces of a long one.
+pub fn apply_within(
+    hood: &mut Neighbourhood,
+    event: Event,
+    now: Timestamp,
+    evaluator: &dyn Evaluator,
+    steps: usize,
+) -> Result<Vec<Effect>, Rejected> {
+    let mut transition = Transition::within(event, steps);
     while !transition.is_done() {
         transition.piece(hood, now, evaluator)?;
     }
@@ -144,12 +155,18 @@ pub struct Transition {
     event: Option<Event>,
     steps: VecDeque<Step>,
     effects: Vec<Effect>,
-    taken: usize,
+    /// How many steps it may still take.
+    left: usize,
 }
 
 impl Transition {
     pub fn new(event: Event) -> Self {
-        Self { event: Some(event), steps: VecDeque::new(), effects: Vec::new(), taken: 0 }
+        Self::within(event, MAX_STEPS)
+    }
+
+    /// One that hands the rest back after so many steps.
+    pub fn within(event: Event, steps: usize) -> Self {
+        Self { event: Some(event), steps: VecDeque::new(), effects: Vec::new(), left: steps }
     }
 
     pub fn is_done(&self) -> bool {
@@ -198,9 +215,9 @@ impl Transition {
             return change.event(event);
         }
         match step {
-            Some(step) if self.taken < MAX_STEPS => {
+            Some(step) if self.left > 0 => {
                 change.step(step);
-                self.taken += 1;
+                self.left -= 1;
             }
             Some(step) => change.effects.push(Effect::Continue(step)),
             None => {}

@@ -23,7 +23,7 @@ mod ready;
 mod state;
 
 pub use again::{Again, Refused, again};
-pub use apply::{MAX_STEPS, Neighbourhood, Transition, apply};
+pub use apply::{MAX_STEPS, Neighbourhood, Transition, apply, apply_within};
 pub use conclusion::{Conclusion, conclude};
 pub use evaluator::{Evaluator, GroupRequest, JobContext, Legs, Need, Placement, Status};
 pub use event::{Effect, Event, Rejected, Step};

@@ -6,6 +6,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::rc::Rc;
 
+use kiln_core::run::MAX_STEPS;
+
 use super::auditor::{Auditor, Step};
 use super::bug::Bug;
 use super::calamity::{self, Calamity, Fault};
@@ -88,12 +90,21 @@ pub(super) struct World {
     last_change: u64,
 }
 
+fn few(random: &mut Random) -> usize {
+    usize::try_from(1 + random.below(4)).unwrap_or(1)
+}
+
 impl World {
     pub(super) fn new(setup: Setup) -> Self {
         let mut random = Random::new(setup.seed);
         let workload = Workload::draw(&mut random.fork());
-        let rules =
-            Rules { bug: setup.bug, sparse: random.chance(1, 4), gives_up: random.chance(1, 2) };
+        let rules = Rules {
+            bug: setup.bug,
+            sparse: random.chance(1, 4),
+            // Few plans are so large that it takes more than one transaction to tell all their jobs.
+            steps: if random.chance(1, 3) { few(&mut random) } else { MAX_STEPS },
+            gives_up: random.chance(1, 2),
+        };
         let servers = usize::try_from(1 + random.below(3)).unwrap_or(1);
         let faults = calamity::draw(&mut random.fork(), servers, workload.fleet.len());
         let database = Database::new(rules, &workload);

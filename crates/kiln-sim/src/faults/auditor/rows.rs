@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kiln_core::id::OrgId;
-use kiln_core::run::{LegNo, LegState, Member, Node, NodeState, RunState, Wait};
+use kiln_core::run::{LegNo, LegState, Member, Node, NodeState, RunState, Step, Wait};
 
 use super::Auditor;
 use super::reference::Graph;
@@ -74,6 +74,7 @@ impl Auditor {
                     || has_task(rows, member, |what| {
                         matches!(what, What::Admit { leg } if *leg == member.leg)
                             || matches!(what, What::Cancel { leg, .. } if *leg == member.leg)
+                            || matches!(what, What::Continue(step) if is_about(*step, member.leg))
                     });
                 if standing == Standing::Gone {
                     let text = format!("{member:?} is in `{name}` of repository {repo}");
@@ -257,6 +258,11 @@ fn standing(rows: &Rows, member: Member, group: &str) -> Standing {
         Some(own) if own == group => Standing::GoesOn,
         _ => Standing::Gone,
     }
+}
+
+/// Whether a step that is still to be taken moves this job.
+fn is_about(step: Step, leg: Option<LegNo>) -> bool {
+    matches!(step, Step::Admit(about) | Step::Sweep(about) if Some(about) == leg)
 }
 
 fn has_task(rows: &Rows, member: Member, is_it: impl Fn(&What) -> bool) -> bool {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use kiln_core::id::RepoId;
 use kiln_core::run::{
-    AtHand, Effect, Event, Group, Neighbourhood, Rejected, Transition, Wanted, apply,
+    AtHand, Effect, Event, Group, Neighbourhood, Rejected, Transition, Wanted, apply_within,
 };
 use kiln_core::time::Timestamp;
 
@@ -39,17 +39,17 @@ impl Tx<'_> {
         event: Event,
     ) -> Result<(), Rejected> {
         let groups = self.groups_of(after.repo);
-        let (now, model) = (self.now, self.model());
+        let (now, model, steps) = (self.now, self.model(), self.rules.steps);
         let (groups, effects) = if self.rules.sparse {
             let mut all = after.hood.clone();
-            let whole = apply_to_all(&mut all, groups.clone(), event.clone(), now, model);
-            let some = apply_to_some(&mut after.hood, groups, event, now, model);
+            let whole = apply_to_all(&mut all, groups.clone(), event.clone(), now, model, steps);
+            let some = apply_to_some(&mut after.hood, groups, event, now, model, steps);
             let (left, right) =
                 (format!("{whole:?} {all:?}"), format!("{some:?} {:?}", after.hood));
             assert!(left == right, "fewer rows at hand must not matter:\n{left}\n{right}");
             some?
         } else {
-            apply_to_all(&mut after.hood, groups, event, now, model)?
+            apply_to_all(&mut after.hood, groups, event, now, model, steps)?
         };
         let mut changed = Changed { run, before, after, groups, effects };
         Planted { rules: self.rules, rows: self.rows }.corrupt(&mut changed);
@@ -72,9 +72,10 @@ fn apply_to_all(
     event: Event,
     now: Timestamp,
     model: Model,
+    steps: usize,
 ) -> Result<Applied, Rejected> {
     hood.groups = groups;
-    let effects = apply(hood, event, now, &model);
+    let effects = apply_within(hood, event, now, &model, steps);
     Ok((std::mem::take(&mut hood.groups), effects?))
 }
 
@@ -85,10 +86,11 @@ fn apply_to_some(
     event: Event,
     now: Timestamp,
     model: Model,
+    steps: usize,
 ) -> Result<Applied, Rejected> {
     let mut some = Neighbourhood::new(full.run.clone());
     let mut at_hand = AtHand::default();
-    let mut transition = Transition::new(event);
+    let mut transition = Transition::within(event, steps);
     loop {
         let wanted = transition.advance(&mut some, &at_hand, now, &model)?;
         if transition.is_done() {

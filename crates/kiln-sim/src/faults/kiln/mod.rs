@@ -34,6 +34,8 @@ pub(super) struct Rules {
     pub(super) bug: Option<Bug>,
     /// Bring only the rows that a transition asks for, as the store does.
     pub(super) sparse: bool,
+    /// How many steps of propagation a transaction takes before the outbox has to go on.
+    pub(super) steps: usize,
     /// Fail jobs that no runner could take, instead of letting them wait.
     pub(super) gives_up: bool,
 }
