@@ -202,7 +202,9 @@ impl Draft {
             self.file.write_all(piece)?;
             self.unflushed += piece.len() as u64;
         }
-        if self.unflushed >= FLUSH && self.flush.as_ref().is_none_or(|flush| flush.is_finished()) {
+        if self.unflushed >= FLUSH
+            && self.flush.as_ref().is_none_or(thread::JoinHandle::is_finished)
+        {
             self.unflushed = 0;
             let file = self.file.try_clone()?;
             // What fails here fails again at the end.

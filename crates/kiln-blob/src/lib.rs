@@ -19,6 +19,7 @@ mod name;
 mod remembered;
 mod s3;
 mod sign;
+pub mod tree;
 mod verified;
 
 pub use backend::{Backend, Direct, Entry, Found, Parts, Span, Work};
