@@ -82,7 +82,7 @@ def send(plane, path, digest):
 
 def server(arguments, scratch):
     plane = Plane(arguments.kiln, "server", scratch / "server").ready()
-    plane.owner = plane.call("/api/repos")["items"][0]["full_name"].split("/")[0]
+    plane.owner = plane.call("/api/repos")["items"][0]["owner"]
     return plane
 
 
