@@ -39,6 +39,11 @@ const STEPS: &[Step] = &[
         name: "where bytes lie and how they get there",
         text: include_str!("../migrations/0004_bytes.sql"),
     },
+    Step {
+        version: 5,
+        name: "who wrote what is kept, and how often it was found",
+        text: include_str!("../migrations/0005_finds.sql"),
+    },
 ];
 
 /// What each word in braces stands for.

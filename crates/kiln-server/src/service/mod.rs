@@ -3,6 +3,7 @@
 pub mod blobs;
 pub mod change;
 pub mod claim;
+pub mod content;
 pub mod context;
 pub mod doctor;
 pub mod events;

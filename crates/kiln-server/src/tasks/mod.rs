@@ -5,6 +5,7 @@
 
 mod archive;
 mod board;
+mod content;
 mod driver;
 mod garbage;
 mod lanes;
@@ -86,6 +87,7 @@ fn all(app: &Shared) -> Vec<Box<dyn Duty>> {
         Box::new(retention::Retention::new(config.keep)),
         Box::new(archive::Archive::default()),
         Box::new(old_logs::OldLogs::default()),
+        Box::new(content::Content),
         Box::new(garbage::Garbage::default()),
         Box::new(runners::Runners { after: config.forget_runners }),
     ]

@@ -1,6 +1,7 @@
 //! Kiln's own interface, below `/api`.
 
 mod about;
+mod artifacts;
 pub(super) mod blobs;
 mod events;
 mod jobs;
@@ -22,6 +23,7 @@ use utoipa_axum::router::OpenApiRouter;
 use crate::app::Shared;
 
 // GitHub's interface reads the same things.
+pub(super) use artifacts::artifact_id;
 pub(super) use jobs::{job_id, stream as log_stream};
 pub(super) use logs::live;
 pub(super) use params::OfLive;
@@ -31,6 +33,7 @@ pub(super) use runs::{run_id, status_of};
 pub fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()
         .merge(about::routes())
+        .merge(artifacts::routes())
         .merge(repos::routes())
         .merge(runs::routes())
         .merge(jobs::routes())

@@ -56,15 +56,27 @@ pub async fn open(
 
 async fn read(app: &App, org: OrgId, hash: Digest, span: Span) -> Answer<Opened> {
     let blob = blob(app, org, hash).await?;
+    if let (Body::At(place), Some(direct)) = (&blob.body, app.storage.backend().direct())
+        && Storage::is_plain(place)
+    {
+        let name = Name::new(place.as_str()).map_err(unkept)?;
+        return direct.get_url(&name, LIFE).await.map(Opened::There).map_err(unkept);
+    }
+    open_blob(app, hash, blob, span).await
+}
+
+/// Bytes from this server, which says what they are, wherever they lie.
+pub async fn open_here(app: &App, org: OrgId, hash: Digest, span: Span) -> Answer<Opened> {
+    let blob = blob(app, org, hash).await?;
+    open_blob(app, hash, blob, span).await
+}
+
+async fn open_blob(app: &App, hash: Digest, blob: Blob, span: Span) -> Answer<Opened> {
     let size = u64::try_from(blob.size).map_err(Failure::internal)?;
     let place = match blob.body {
         Body::Inline(bytes) => return cut(bytes, span).map(Opened::Here),
         Body::At(place) => place,
     };
-    if let (true, Some(direct)) = (Storage::is_plain(&place), app.storage.backend().direct()) {
-        let name = Name::new(place).map_err(unkept)?;
-        return direct.get_url(&name, LIFE).await.map(Opened::There).map_err(unkept);
-    }
     let mut found = match app.storage.read(&place, span).await {
         Err(BlobError::OutOfRange { .. }) => return Err(out_of_range(size)),
         found => found.map_err(unkept)?,

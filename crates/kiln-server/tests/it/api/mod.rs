@@ -2,6 +2,7 @@
 
 mod access;
 mod admin;
+mod content;
 mod github;
 mod hardening;
 mod live;
