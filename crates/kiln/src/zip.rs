@@ -268,7 +268,7 @@ pub(crate) mod tests {
             let middle =
                 [&[20, 0, 0, 0, 8, 0, 0, 0, 0, 0][..], &numbers, &length, &[0, 0]].concat();
             all.extend([&[0x50, 0x4b, 3, 4][..], &middle, name.as_bytes(), &packed].concat());
-            let tail = [&[0; 6][..], &[0; 2], &(mode << 16).to_le_bytes(), &at.to_le_bytes()];
+            let tail = [&[0; 6][..], &(mode << 16).to_le_bytes(), &at.to_le_bytes()];
             list.extend([&[0x50, 0x4b, 1, 2, 20, 3][..], &middle, &tail.concat()].concat());
             list.extend(name.as_bytes());
         }

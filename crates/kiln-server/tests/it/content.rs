@@ -1,5 +1,8 @@
 //! What jobs leave behind and find again, over HTTP; and what no job gets of another.
 
+use std::sync::Arc;
+
+use kiln_core::plan::Plan;
 use kiln_core::queue::Class;
 use kiln_core::value::{Object, Value as Any};
 use kiln_proto::job::Job;
@@ -28,8 +31,12 @@ pub(crate) const PUSH: Of =
 const FORK: Of =
     Of { event: "pull_request", reference: "refs/pull/7/merge", trust: "untrusted", base: "main" };
 
-/// A run of one job, as somebody pushed it.
+/// A run of this workflow.
 pub(crate) async fn run(server: &Server, place: &Place, of: &Of, workflow: &str) {
+    run_plan(server, place, of, kiln_testkit::runs::plan(workflow)).await;
+}
+
+pub(crate) async fn run_plan(server: &Server, place: &Place, of: &Of, plan: Arc<Plan>) {
     let text = |text: &str| Any::from(text);
     let github: Object = [
         ("event_name", text(of.event)),
@@ -51,7 +58,7 @@ pub(crate) async fn run(server: &Server, place: &Place, of: &Of, workflow: &str)
         head_sha: "0123456789abcdef0123456789abcdef01234567".to_owned(),
         head_branch: None,
         title: "a run".to_owned(),
-        plan: kiln_testkit::runs::plan(workflow),
+        plan,
         context: Context { github, ..Context::default() }.write(),
         class: Class::Normal,
         priority: 0,

@@ -5,11 +5,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use kiln_store::Tx;
 use kiln_store::directory::members::Role;
+use kiln_testkit::runs::{Callee, plan_with};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::api::people::{As, person, reply};
-use crate::content::{ONE_JOB, Of, PUSH, Worker, builders, run};
+use crate::content::{ONE_JOB, Of, PUSH, Worker, builders, run, run_plan};
 use crate::support::Server;
 
 const IDENTIFIED: &str = "on: push\npermissions: {id-token: write}\njobs:\n  \
@@ -66,7 +67,9 @@ async fn a_job_that_asked_for_it_gets_a_token_that_others_can_check(server: Serv
         ("run_attempt", "1"),
         ("actor", "octocat"),
         ("workflow", "CI"),
-        ("job_workflow_ref", "acme/app/.github/workflows/ci.yml@refs/heads/main"),
+        ("workflow_ref", "acme/app/.github/workflows/ci.yml@refs/heads/main"),
+        // The plans of tests are all written in this file.
+        ("job_workflow_ref", "acme/app/.github/workflows/a.yml@refs/heads/main"),
         ("event_name", "push"),
         ("runner_environment", "self-hosted"),
     ] {
@@ -179,4 +182,39 @@ async fn keys_can_be_changed_while_tokens_of_the_last_are_about(server: Server) 
     let kept: Value = serde_json::from_str(&server.app.store.read(kept).await.unwrap()).unwrap();
     assert_eq!(kept.as_array().unwrap().len(), 2);
     assert_eq!(kept[0]["sealed_with"], server.app.vault.key_id());
+}
+
+on_both! {
+    /// R7
+    a_called_workflow_has_a_word_only_if_its_caller_grants_it
+}
+
+async fn a_called_workflow_has_a_word_only_if_its_caller_grants_it(server: Server) {
+    let place = server.repository("acme", "app").await;
+    let runner = builders(&server, &place).await;
+    let steps = "jobs:\n  inner: {runs-on: linux, steps: [{run: 'true'}]}\n";
+    let check = async |caller: &str, callee: &str, expect: u16| {
+        let text =
+            format!("on: push\njobs:\n  call: {{uses: ./.github/workflows/callee.yml{caller}}}\n");
+        let callee = Callee(format!("on: workflow_call\n{callee}{steps}"));
+        run_plan(&server, &place, &PUSH, plan_with(&text, &callee)).await;
+        let job = Worker::next(&runner).await;
+        // The runner is told the same.
+        let plan: Value = serde_json::from_str(job.job.plan.get()).unwrap();
+        let granted = &plan["workflows"][0]["jobs"][0]["permissions"]["id-token"];
+        assert_eq!(granted == "write", expect == 200, "{plan:#}");
+        let said = job.post("id-token", json!({ "audience": "x" })).await.expect(expect);
+        if expect == 200 {
+            let claims = checked(&server, said["value"].as_str().unwrap()).await;
+            let file = "acme/app/callee.yml@refs/heads/main";
+            assert_eq!(claims["job_workflow_ref"], file);
+        }
+    };
+    let (grant, none) = (", permissions: {id-token: write}", "");
+    let own = "permissions: {id-token: write}\n";
+    check(grant, none, 200).await;
+    check(grant, own, 200).await;
+    check(grant, "permissions: {contents: read}\n", 403).await;
+    check(none, none, 403).await;
+    check(none, own, 403).await;
 }
