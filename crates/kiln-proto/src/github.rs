@@ -211,6 +211,15 @@ pub struct ArtifactRun {
     pub head_sha: String,
 }
 
+/// A form by which an artifact is added to a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ArtifactForm {
+    pub name: String,
+    /// Its bytes.
+    #[schema(format = Binary)]
+    pub file: String,
+}
+
 /// The answer to an upload by `multipart/form-data`, with a name and a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct UploadedArtifact {

@@ -249,6 +249,7 @@ pub(crate) fn fits(entries: &[Entry], most: u64) -> Result<()> {
 }
 
 #[cfg(test)]
+#[expect(clippy::cast_possible_truncation, reason = "the archives of tests are small")]
 pub(crate) mod tests {
     use super::*;
 

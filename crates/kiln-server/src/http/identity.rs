@@ -1,4 +1,4 @@
-//! Where those who are shown a token of a job find out how to check it, as OpenID Connect has it.
+//! Where those who are shown a token of a job find out how to check it, as the standard for it (OIDC) has it.
 
 use axum::Json as Reply;
 use axum::extract::State;

@@ -13,6 +13,7 @@ pub mod job;
 pub mod jobs;
 pub mod keys;
 pub mod log;
+pub mod manifests;
 pub mod names;
 pub mod pause;
 pub mod queue;

@@ -10,6 +10,7 @@ mod driver;
 mod garbage;
 mod lanes;
 mod leases;
+mod manifests;
 mod old_logs;
 mod outbox;
 mod retention;
@@ -88,6 +89,7 @@ fn all(app: &Shared) -> Vec<Box<dyn Duty>> {
         Box::new(archive::Archive::default()),
         Box::new(old_logs::OldLogs::default()),
         Box::new(content::Content),
+        Box::new(manifests::Manifests),
         Box::new(garbage::Garbage::default()),
         Box::new(runners::Runners { after: config.forget_runners }),
     ]

@@ -236,7 +236,7 @@ async fn keys_of_caches_are_checked(server: Server) {
 }
 
 on_both! {
-    /// G8: TanStack's path. A fork's pull request writes a cache under the very key that a trusted run restores.
+    /// G8: the path of `TanStack`. A fork's pull request writes a cache under the very key that a trusted run restores.
     what_an_untrusted_run_wrote_is_never_restored_by_a_trusted_one
 }
 

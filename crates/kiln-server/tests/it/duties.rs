@@ -9,6 +9,7 @@ use kiln_proto::api::Duty;
 use kiln_server::Server;
 use kiln_server::config::Config;
 use kiln_store::content::caches::{self, NewCache};
+use kiln_store::content::manifests;
 use kiln_store::content::objects::{self, NewObject};
 use kiln_store::{Options, Store, Tx};
 use kiln_testkit::database::Database;
@@ -195,6 +196,41 @@ async fn old_and_too_many_caches_go(database: &Options) {
     whole.stop().await;
 }
 
+/// C5: what a manifest owns goes when its time is over, and what was claimed stays.
+async fn what_manifests_own_goes_when_their_time_is_over(database: &Options) {
+    let store = Store::open(database).unwrap();
+    let site = Site::new(store.clone()).await;
+    cache(&site, ("owned", "trusted"), 10, 0).await;
+    cache(&site, ("claimed", "trusted"), 10, 0).await;
+    let org = site.org;
+    let work = async move |tx: &mut Tx<'_>| {
+        let none = Some(Duration::ZERO);
+        let due = manifests::create(tx, SYSTEM, org, None, none).await?;
+        let heir = manifests::create(tx, SYSTEM, org, None, none).await?;
+        for (kind, id) in [("cache", "1"), ("cache", "2"), ("cache", "999")] {
+            let (kind, id) = (kind.to_owned(), id.to_owned());
+            let resource = manifests::Resource { kind, id, cleanup_priority: None };
+            manifests::add(tx, SYSTEM, due, resource).await?;
+        }
+        manifests::seal(tx, SYSTEM, due).await?;
+        manifests::transfer(tx, SYSTEM, due, heir, "cache", "2").await
+    };
+    store.write(work).await.unwrap();
+    drop((site, store));
+    let data = tempfile::tempdir().unwrap();
+    let whole = Whole::start(data.path(), database, |_| {}).await;
+    let done = whole.until("manifests", |duty| duty.passes > 0).await;
+    assert_eq!(done.last_report, "2 resources cleaned up, 1 manifests are over");
+    let left = async |tx: &mut Tx<'_>| {
+        let keys = tx.rows("SELECT key FROM caches", &[]).await?;
+        let keys: Result<Vec<String>, _> = keys.iter().map(|row| row.get(0)).collect();
+        let count = tx.one("manifest", "SELECT count(*) FROM manifests", &[]).await?;
+        Ok((keys?, count.get::<i64>(0)?))
+    };
+    assert_eq!(whole.app.store.read(left).await.unwrap(), (vec!["claimed".to_owned()], 1));
+    whole.stop().await;
+}
+
 macro_rules! on_both_whole {
     ($($name:ident)*) => {
         $(mod $name {
@@ -219,6 +255,7 @@ on_both_whole! {
     logs_of_runs_that_are_gone_go_too
     old_and_too_many_caches_go
     what_fails_is_shown_and_tried_again
+    what_manifests_own_goes_when_their_time_is_over
 }
 
 /// H2

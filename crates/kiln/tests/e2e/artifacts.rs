@@ -10,9 +10,9 @@ use crate::client::Up;
 fn archive(files: &[(&str, &[u8], u32)]) -> Vec<u8> {
     let (mut all, mut list) = (Vec::new(), Vec::new());
     for (name, content, mode) in files {
-        let at = u32::try_from(all.len()).unwrap();
-        let size = u32::try_from(content.len()).unwrap().to_le_bytes();
-        let length = u16::try_from(name.len()).unwrap().to_le_bytes();
+        let at = u32::try_from(all.len()).expect("it is small");
+        let size = u32::try_from(content.len()).expect("it is small").to_le_bytes();
+        let length = u16::try_from(name.len()).expect("it is short").to_le_bytes();
         let sum = crc32fast::hash(content).to_le_bytes();
         let middle =
             [&[20, 0, 0, 0, 0, 0, 0, 0, 0, 0][..], &sum, &size, &size, &length, &[0, 0]].concat();
@@ -20,9 +20,9 @@ fn archive(files: &[(&str, &[u8], u32)]) -> Vec<u8> {
         let tail = [&[0; 6][..], &(mode << 16).to_le_bytes(), &at.to_le_bytes()].concat();
         list.extend([&[0x50, 0x4b, 1, 2, 20, 3][..], &middle, &tail, name.as_bytes()].concat());
     }
-    let from = u32::try_from(all.len()).unwrap().to_le_bytes();
-    let size = u32::try_from(list.len()).unwrap().to_le_bytes();
-    let count = u16::try_from(files.len()).unwrap().to_le_bytes();
+    let from = u32::try_from(all.len()).expect("it is small").to_le_bytes();
+    let size = u32::try_from(list.len()).expect("it is small").to_le_bytes();
+    let count = u16::try_from(files.len()).expect("they are few").to_le_bytes();
     all.extend(&list);
     all.extend(
         [&[0x50, 0x4b, 5, 6, 0, 0, 0, 0][..], &count, &count, &size, &from, &[0, 0]].concat(),
@@ -32,24 +32,35 @@ fn archive(files: &[(&str, &[u8], u32)]) -> Vec<u8> {
 
 /// Adds an artifact to a run, as `curl -F` does.
 fn upload(up: &Up, run: &str, name: &str, kind: &str, bytes: &[u8]) {
-    let file = fs::read_to_string(up.data.join("client.toml")).unwrap();
+    let file = fs::read_to_string(up.data.join("client.toml")).expect("the server is ours");
     let value = |key: &str| {
-        let line = file.lines().find(|line| line.starts_with(key)).unwrap();
-        line.split('"').nth(1).unwrap().to_owned()
+        let line = file.lines().find(|line| line.starts_with(key)).expect("the server is ours");
+        line.split('"').nth(1).expect("the server is ours").to_owned()
     };
     let repo = up.kiln(&["repo", "list", "--json"]).code(0).json();
-    let repo = format!("{}/{}", repo["owner"].as_str().unwrap(), repo["name"].as_str().unwrap());
+    let repo = format!(
+        "{}/{}",
+        repo["owner"].as_str().expect("the server is ours"),
+        repo["name"].as_str().expect("the server is ours")
+    );
     let url = format!("{}/repos/{repo}/actions/runs/{run}/artifacts", value("server"));
     let head = format!(
         "--b\r\nContent-Disposition: form-data; name=\"name\"\r\n\r\n{name}\r\n--b\r\n\
          Content-Disposition: form-data; name=\"file\"; filename=\"f\"\r\nContent-Type: {kind}\r\n\r\n"
     );
     let body = [head.as_bytes(), bytes, b"\r\n--b--\r\n"].concat();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("the server is ours");
     let status = runtime.block_on(async {
-        let client = Client::builder().no_proxy().build().unwrap();
+        let client = Client::builder().no_proxy().build().expect("the server is ours");
         let ask = client.post(url).bearer_auth(value("token")).body(body);
-        ask.header("content-type", "multipart/form-data; boundary=b").send().await.unwrap().status()
+        ask.header("content-type", "multipart/form-data; boundary=b")
+            .send()
+            .await
+            .expect("the server is ours")
+            .status()
     });
     assert_eq!(status, 201);
 }
@@ -62,7 +73,7 @@ fn artifacts_are_listed_looked_into_downloaded_kept_and_deleted() {
     let up = Up::new();
     let run = up.trigger("slow.yml");
     let large: Vec<u8> =
-        (0..5_000_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        (0..5_000_000_u32).map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
     let files: [(&str, &[u8], u32); 3] = [
         ("a.txt", b"hello\n", 0o100_644),
         ("bin/run", b"#!/bin/sh\n", 0o100_755),

@@ -92,7 +92,12 @@ async fn keep(
 /// An address of the artifact that needs no token, for an hour. It takes ranges.
 #[utoipa::path(
     get, path = "/api/artifacts/{artifact_id}/link", tag = "runs",
-    params(("artifact_id" = String, Path)), responses((status = 200, body = Link), Problems)
+    params(("artifact_id" = String, Path)),
+    responses(
+        (status = 200, body = Link),
+        (status = 410, description = "Its time is over", body = kiln_proto::problem::Problem),
+        Problems,
+    )
 )]
 async fn link(
     State(app): State<Shared>,

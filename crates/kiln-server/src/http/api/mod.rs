@@ -7,6 +7,7 @@ mod events;
 mod jobs;
 mod keys;
 mod logs;
+mod manifests;
 mod page;
 mod params;
 mod pause;
@@ -43,6 +44,7 @@ pub fn routes() -> OpenApiRouter<Shared> {
         .merge(queue::routes())
         .merge(runners::routes())
         .merge(keys::routes())
+        .merge(manifests::routes())
         .merge(storage::routes())
         .merge(tokens::routes())
         .merge(welcome::routes())

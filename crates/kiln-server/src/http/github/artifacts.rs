@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use kiln_core::access::Right;
 use kiln_core::id::RunId;
-use kiln_proto::github::{Artifact, ArtifactRun, Artifacts, UploadedArtifact};
+use kiln_proto::github::{Artifact, ArtifactForm, ArtifactRun, Artifacts, UploadedArtifact};
 use kiln_store::content::artifacts as rows;
 use kiln_store::directory::repositories::{self, Repository};
 use kiln_store::runs::RunSummary;
@@ -260,7 +260,7 @@ async fn download(
 #[utoipa::path(
     post, path = "/repos/{owner}/{repo}/actions/runs/{run_id}/artifacts", tag = "github",
     params(("owner" = String, Path), ("repo" = String, Path), ("run_id" = String, Path)),
-    request_body(content = String, content_type = "multipart/form-data"),
+    request_body(content = ArtifactForm, content_type = "multipart/form-data"),
     responses((status = 201, body = UploadedArtifact), Problems)
 )]
 async fn upload(

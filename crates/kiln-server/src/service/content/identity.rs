@@ -24,7 +24,7 @@ const SKEW: Duration = Duration::from_mins(1);
 /// The longest audience, in characters.
 const LONGEST: usize = 500;
 
-/// Where everything about these tokens can be found, as OpenID Connect has it.
+/// Where everything about these tokens can be found, as OIDC has it.
 pub fn discovery(app: &App) -> Value {
     let url = &app.config.public_url;
     json!({

@@ -1,11 +1,14 @@
 //! Nobody sees or does what is not theirs.
 
 use kiln_core::access::Right;
-use kiln_core::id::{ArtifactId, CacheId, OrgId, RegistrationKeyId, RunId, RunnerId, TokenId};
+use kiln_core::id::{
+    ArtifactId, CacheId, ManifestId, OrgId, RegistrationKeyId, RunId, RunnerId, TokenId,
+};
 use kiln_server::token::{Kind, Secret};
 use kiln_store::Tx;
 use kiln_store::content::artifacts::{self, NewArtifact};
 use kiln_store::content::caches::{self, NewCache};
+use kiln_store::content::manifests;
 use kiln_store::content::objects::{self, NewObject};
 use kiln_store::directory::members::Role;
 use kiln_store::directory::registration_keys::{self, NewRegistrationKey};
@@ -95,6 +98,7 @@ struct Things {
     queue: i64,
     artifact: ArtifactId,
     cache: CacheId,
+    manifest: ManifestId,
 }
 
 async fn things(server: &Server, admin: &Person<'_>) -> Things {
@@ -139,12 +143,12 @@ async fn things(server: &Server, admin: &Person<'_>) -> Things {
     });
     let (runner, key, token) = made.await.unwrap();
     let queue = queues["items"][0]["id"].as_i64().unwrap();
-    let (artifact, cache) = content(server, &place, run).await;
-    Things { run, job: claimed.job.0, runner, key, token, queue, artifact, cache }
+    let (artifact, cache, manifest) = content(server, &place, run).await;
+    Things { run, job: claimed.job.0, runner, key, token, queue, artifact, cache, manifest }
 }
 
-/// An artifact and a cache, both complete.
-async fn content(server: &Server, place: &Place, run: i64) -> (ArtifactId, CacheId) {
+/// An artifact and a cache, both complete, and a manifest.
+async fn content(server: &Server, place: &Place, run: i64) -> (ArtifactId, CacheId, ManifestId) {
     let Place { org, repo, .. } = *place;
     let work = async move |tx: &mut Tx<'_>| {
         let new = NewObject {
@@ -178,7 +182,8 @@ async fn content(server: &Server, place: &Place, run: i64) -> (ArtifactId, Cache
         };
         let cache = caches::reserve(tx, SYSTEM, new).await?;
         caches::finalize(tx, SYSTEM, cache, object, &[7; 32], 1).await?;
-        Ok((artifact, cache))
+        let manifest = manifests::create(tx, SYSTEM, org, None, None).await?;
+        Ok((artifact, cache, manifest))
     };
     server.app.store.write(work).await.unwrap()
 }
@@ -189,6 +194,10 @@ fn body_for(path: &str) -> Option<Value> {
         Some(json!({ "reason": "x" }))
     } else if path.ends_with("/keep") {
         Some(json!({ "keep": true }))
+    } else if path.ends_with("/resources") {
+        Some(json!({ "type": "object", "id": 1 }))
+    } else if path.ends_with("/claim") {
+        Some(json!({ "from": "1", "type": "object", "id": 1 }))
     } else if path.ends_with("/dispatches") {
         Some(json!({ "ref": "main" }))
     } else {
@@ -228,6 +237,7 @@ async fn what_belongs_to_others_does_not_exist(server: Server) {
             ("hash", _) => "a".repeat(64),
             ("artifact_id", _) => other.artifact.to_string(),
             ("cache_id", _) => other.cache.to_string(),
+            ("manifest_id", _) => other.manifest.to_string(),
             (name, path) => panic!("the test has no {name} for {path}"),
         };
         let filled = fill(path, &value);

@@ -7,6 +7,7 @@ mod github;
 mod hardening;
 mod live;
 mod logs;
+mod manifests;
 mod openapi;
 pub(crate) mod people;
 mod runs;

@@ -34,7 +34,8 @@ pub(super) async fn one(client: &Client, one: &ArtifactDetail, how: &How<'_>) ->
         name.escape_default()
     );
     let is_archive = one.artifact.content_type == ZIP;
-    let ending = if is_archive && !name.ends_with(".zip") { ".zip" } else { "" };
+    let ending =
+        if is_archive && !name.to_ascii_lowercase().ends_with(".zip") { ".zip" } else { "" };
     let whole = how.folder.join(format!("{name}{ending}"));
     let unpacked = how.folder.join(name);
     let target = if is_archive && !how.keep_archives { &unpacked } else { &whole };
