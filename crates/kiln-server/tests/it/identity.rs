@@ -214,7 +214,7 @@ async fn a_called_workflow_has_a_word_only_if_its_caller_grants_it(server: Serve
     let own = "permissions: {id-token: write}\n";
     check(grant, none, 200).await;
     check(grant, own, 200).await;
-    check(grant, "permissions: {contents: read}\n", 403).await;
+    check(grant, "permissions: {id-token: none}\n", 403).await;
     check(none, none, 403).await;
     check(none, own, 403).await;
 }
