@@ -122,3 +122,30 @@ pub struct AskIdToken {
 pub struct IdToken {
     pub value: String,
 }
+
+/// `PUT /api/artifacts/{artifact_id}/keep`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KeepArtifact {
+    /// It stays beyond its time.
+    pub keep: bool,
+}
+
+/// `GET /api/artifacts/{artifact_id}`: an artifact, and where it comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ArtifactDetail {
+    #[serde(flatten)]
+    pub artifact: Artifact,
+    /// By which commands know it.
+    pub slug: String,
+    /// `owner/name`.
+    pub repo: String,
+    /// Its time is over; it goes soon.
+    pub expired: bool,
+}
+
+/// `GET /api/runs/{run}/artifacts`: the complete artifacts of a run, by age.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RunArtifacts {
+    pub artifacts: Vec<ArtifactDetail>,
+}

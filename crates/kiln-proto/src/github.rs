@@ -167,3 +167,116 @@ pub struct Dispatched {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[schema(as = GithubNothing)]
 pub struct Nothing {}
+
+/// `GET /repos/{owner}/{repo}/actions/artifacts`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = GithubArtifacts)]
+pub struct Artifacts {
+    pub total_count: u64,
+    pub artifacts: Vec<Artifact>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = GithubArtifact)]
+pub struct Artifact {
+    pub id: i64,
+    pub node_id: String,
+    pub name: String,
+    pub size_in_bytes: u64,
+    pub url: String,
+    pub archive_download_url: String,
+    /// Its time is over; it goes soon.
+    pub expired: bool,
+    /// `sha256:` and 64 hexadecimals.
+    pub digest: String,
+    pub created_at: String,
+    pub updated_at: String,
+    pub expires_at: Option<String>,
+    pub workflow_run: ArtifactRun,
+    /// Kiln's own: it stays beyond its time.
+    pub keep: bool,
+    /// Kiln's own: the trust of the run that made it. What is not `trusted` may be what a stranger wrote.
+    pub trust: String,
+    /// Kiln's own.
+    pub content_type: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = GithubArtifactRun)]
+pub struct ArtifactRun {
+    pub id: i64,
+    pub repository_id: i64,
+    pub head_repository_id: i64,
+    pub head_branch: Option<String>,
+    pub head_sha: String,
+}
+
+/// A form by which an artifact is added to a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ArtifactForm {
+    pub name: String,
+    /// Its bytes.
+    #[schema(format = Binary)]
+    pub file: String,
+}
+
+/// The answer to an upload by `multipart/form-data`, with a name and a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct UploadedArtifact {
+    pub id: String,
+    pub name: String,
+    pub size_bytes: u64,
+    /// `sha256:` and 64 hexadecimals.
+    pub content_hash: String,
+    pub expires_at: Option<String>,
+    /// The path of the address.
+    pub download_url: String,
+}
+
+/// `GET /repos/{owner}/{repo}/actions/caches`, and what a deletion by key removed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = GithubCaches)]
+pub struct Caches {
+    pub total_count: u64,
+    pub actions_caches: Vec<Cache>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = GithubCache)]
+pub struct Cache {
+    pub id: i64,
+    #[serde(rename = "ref")]
+    pub git_ref: String,
+    pub key: String,
+    pub version: String,
+    pub last_accessed_at: String,
+    pub created_at: String,
+    pub size_in_bytes: u64,
+    /// Kiln's own: how often it was found.
+    pub hits: u64,
+    /// Kiln's own: the trust of the run that wrote it.
+    pub trust: String,
+}
+
+/// `GET /repos/{owner}/{repo}/actions/cache/usage`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = GithubCacheUsage)]
+pub struct CacheUsage {
+    pub full_name: String,
+    pub active_caches_size_in_bytes: u64,
+    pub active_caches_count: u64,
+    /// Kiln's own: by the trust of those who wrote them.
+    pub trusts: Vec<CacheTrust>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = GithubCacheTrust)]
+pub struct CacheTrust {
+    pub trust: String,
+    pub count: u64,
+    pub size_in_bytes: u64,
+    /// How many bytes there may be; the least recently used go.
+    pub quota_in_bytes: u64,
+    /// How often those that are there were found.
+    pub hits: u64,
+}

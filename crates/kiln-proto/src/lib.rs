@@ -11,6 +11,7 @@ pub mod headers;
 pub mod job;
 pub mod live;
 pub mod log;
+pub mod manifest;
 pub mod problem;
 pub mod report;
 pub mod runner;

@@ -79,9 +79,18 @@ impl Vault {
     }
 
     pub fn seal(&self, org: OrgId, holder: Holder, name: &str, plain: &[u8]) -> Sealed {
+        self.seal_at(place(org, holder, name), plain)
+    }
+
+    /// Something of the installation itself.
+    pub fn seal_own(&self, name: &str, plain: &[u8]) -> Sealed {
+        self.seal_at(own_place(name), plain)
+    }
+
+    fn seal_at(&self, place: Vec<u8>, plain: &[u8]) -> Sealed {
         let nonce = random::<NONCE_LEN>();
         let mut bytes = plain.to_vec();
-        let aad = Aad::from(place(org, holder, name));
+        let aad = Aad::from(place);
         cipher(&self.current.bytes)
             .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), aad, &mut bytes)
             .expect("a secret is far shorter than what AES-GCM can take");
@@ -89,13 +98,23 @@ impl Vault {
     }
 
     pub fn open(&self, secret: &Secret) -> Result<Vec<u8>, SealError> {
-        let broken = || SealError::Broken(secret.name.clone());
-        let id = &secret.sealed.key_id;
+        let place = place(secret.org, secret.holder, &secret.name);
+        self.open_at(place, &secret.name, &secret.sealed)
+    }
+
+    /// What [`Vault::seal_own`] sealed under this name.
+    pub fn open_own(&self, name: &str, sealed: &Sealed) -> Result<Vec<u8>, SealError> {
+        self.open_at(own_place(name), name, sealed)
+    }
+
+    fn open_at(&self, place: Vec<u8>, name: &str, from: &Sealed) -> Result<Vec<u8>, SealError> {
+        let broken = || SealError::Broken(name.to_owned());
+        let id = &from.key_id;
         let key = std::iter::once(&self.current).chain(&self.older).find(|key| key.id == *id);
         let key = key.ok_or_else(|| SealError::NoSuchKey(id.clone()))?;
-        let (nonce, sealed) = secret.sealed.bytes.split_at_checked(NONCE_LEN).ok_or_else(broken)?;
+        let (nonce, sealed) = from.bytes.split_at_checked(NONCE_LEN).ok_or_else(broken)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| broken())?;
-        let aad = Aad::from(place(secret.org, secret.holder, &secret.name));
+        let aad = Aad::from(place);
         let mut bytes = sealed.to_vec();
         let plain = cipher(&key.bytes).open_in_place(nonce, aad, &mut bytes);
         plain.map(|plain| plain.to_vec()).map_err(|_| broken())
@@ -110,6 +129,11 @@ fn place(org: OrgId, holder: Holder, name: &str) -> Vec<u8> {
         Holder::Environment(id) => ("environment", id.0),
     };
     format!("kiln secret 1\0{org}\0{kind}\0{id}\0{name}").into_bytes()
+}
+
+/// Of what belongs to the installation.
+fn own_place(name: &str) -> Vec<u8> {
+    format!("kiln own 1\0{name}").into_bytes()
 }
 
 fn cipher(key: &[u8; KEY]) -> LessSafeKey {

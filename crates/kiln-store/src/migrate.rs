@@ -41,8 +41,8 @@ const STEPS: &[Step] = &[
     },
     Step {
         version: 5,
-        name: "archives that are cut later",
-        text: include_str!("../migrations/0005_packing.sql"),
+        name: "who wrote what is kept, and how often it was found",
+        text: include_str!("../migrations/0005_finds.sql"),
     },
 ];
 

@@ -2,6 +2,7 @@
 
 mod access;
 mod client;
+mod content;
 mod db;
 mod fleet;
 mod repo;
@@ -20,6 +21,9 @@ use crate::limits;
 pub(crate) use access::{LoginArgs, TokenArgs, TokenCommand, WhoamiArgs};
 pub(crate) use client::{
     CancelArgs, ClientCommand, LogsArgs, RerunArgs, RunsArgs, ServerArgs, TriggerArgs, WatchArgs,
+};
+pub(crate) use content::{
+    Artifact, ArtifactsArgs, ArtifactsCommand, CacheArgs, CacheCommand, CacheOrder,
 };
 pub(crate) use db::{DatabaseArg, DbArgs, DbCommand};
 pub(crate) use fleet::{

@@ -19,6 +19,7 @@ mod reference;
 mod sources;
 #[cfg(test)]
 mod testing;
+mod zip;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

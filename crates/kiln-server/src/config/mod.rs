@@ -52,6 +52,8 @@ pub struct Config {
     pub outbound: Outbound,
     /// Where bytes lie, and how many may come.
     pub storage: Storage,
+    /// How long artifacts and caches are kept, and how much.
+    pub content: Content,
     /// Bytes that the log of a job may have; what is longer is cut.
     pub log_bytes: u64,
     /// How much runners may ask of this server.
@@ -77,6 +79,25 @@ pub struct Outbound {
     pub no_proxy: Vec<String>,
     /// Certificates in PEM that are trusted beside those of the system.
     pub ca_file: Option<PathBuf>,
+}
+
+/// What jobs leave behind, and how long it stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Content {
+    /// How long an artifact is kept, at most, unless somebody keeps it.
+    pub artifacts: Duration,
+    /// How long a cache is kept that nobody uses.
+    pub caches: Duration,
+    /// How many bytes the caches of one repository may have.
+    pub quota: u64,
+}
+
+impl Content {
+    /// How many bytes the caches may have that trusted runs wrote, or runs of code from elsewhere. They are
+    /// counted apart, so that strangers cannot push out what others use.
+    pub fn quota_of(&self, trusted: bool) -> u64 {
+        if trusted { self.quota } else { self.quota / 4 }
+    }
 }
 
 /// How much there may be of something.
@@ -164,6 +185,11 @@ impl Take<'_> {
                 proxy: self.optional("proxy", values::proxy),
                 no_proxy: self.get("no_proxy", values::hosts),
                 ca_file: self.optional("ca_file", values::certificates),
+            },
+            content: Content {
+                artifacts: self.get("keep.artifacts", values::duration),
+                caches: self.get("keep.caches", values::duration),
+                quota: self.get("limits.caches", values::size),
             },
             log_bytes: self.get("limits.log", values::size),
             rates: self.rates(),

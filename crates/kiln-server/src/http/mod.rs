@@ -9,6 +9,7 @@ pub mod extract;
 pub mod git;
 pub mod github;
 pub mod health;
+pub mod identity;
 pub mod middleware;
 pub mod openapi;
 pub mod runner;
@@ -33,8 +34,10 @@ pub fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::with_openapi(openapi::about())
         .merge(openapi::routes())
         .merge(health::routes())
+        .merge(identity::routes())
         .merge(people)
         .merge(api::blobs::routes())
+        .merge(github::uploads())
         .merge(git::routes())
         .merge(runner::routes())
         .merge(worker::routes())

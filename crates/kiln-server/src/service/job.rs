@@ -21,6 +21,7 @@ use kiln_store::runs::{Assignment, Happened, JobNews, Report, Reported, RunFacts
 use kiln_store::{Actor, ActorKind, Duty, Page, Refusal, Scope, StoreError, Tx};
 use serde_json::value::{RawValue, to_raw_value};
 
+use super::content::permissions;
 use super::context::Context;
 use crate::app::App;
 use crate::clock;
@@ -30,7 +31,7 @@ use crate::seal;
 use crate::token::JobAccess;
 
 /// Secrets are for runs of code that the owners of the repository let in.
-pub(super) const TRUSTED: &str = "trusted";
+pub(crate) const TRUSTED: &str = "trusted";
 const DUTY: Scope = Scope::System(Duty::Claims);
 
 /// Why a job could not be handed out.
@@ -191,7 +192,8 @@ impl Preparing<'_> {
         let JobKind::Steps(steps) = &job.kind else {
             return Err(Unpreparable::Ever("the job calls a workflow and has no steps".to_owned()));
         };
-        let plan = text::reduced(workflow, job);
+        let granted = permissions(&assignment.hood, &assignment.plan.workflows, assignment.leg);
+        let plan = text::reduced(workflow, job, granted);
         let reference = JobRef { job_id: claimed.job.0, attempt: claimed.claim };
         Ok(Job {
             job_id: reference.job_id,

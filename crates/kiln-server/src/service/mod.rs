@@ -3,6 +3,7 @@
 pub mod blobs;
 pub mod change;
 pub mod claim;
+pub mod content;
 pub mod context;
 pub mod doctor;
 pub mod events;
@@ -12,6 +13,7 @@ pub mod job;
 pub mod jobs;
 pub mod keys;
 pub mod log;
+pub mod manifests;
 pub mod names;
 pub mod packing;
 pub mod pause;

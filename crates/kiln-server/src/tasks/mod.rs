@@ -5,10 +5,12 @@
 
 mod archive;
 mod board;
+mod content;
 mod driver;
 mod garbage;
 mod lanes;
 mod leases;
+mod manifests;
 mod old_logs;
 mod outbox;
 mod packing;
@@ -88,6 +90,8 @@ fn all(app: &Shared) -> Vec<Box<dyn Duty>> {
         Box::new(archive::Archive::default()),
         Box::new(old_logs::OldLogs::default()),
         Box::new(packing::Packing::default()),
+        Box::new(content::Content),
+        Box::new(manifests::Manifests),
         Box::new(garbage::Garbage::default()),
         Box::new(runners::Runners { after: config.forget_runners }),
     ]

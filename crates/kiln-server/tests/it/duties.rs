@@ -8,13 +8,16 @@ use kiln_core::run::RunState;
 use kiln_proto::api::Duty;
 use kiln_server::Server;
 use kiln_server::config::Config;
-use kiln_store::{Options, Tx};
+use kiln_store::content::caches::{self, NewCache};
+use kiln_store::content::manifests;
+use kiln_store::content::objects::{self, NewObject};
+use kiln_store::{Options, Store, Tx};
 use kiln_testkit::database::Database;
 use kiln_testkit::runs::Site;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::support::MemorySources;
+use crate::support::{MemorySources, SYSTEM};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -128,6 +131,106 @@ async fn what_fails_is_shown_and_tried_again(database: &Options) {
     whole.stop().await;
 }
 
+/// A cache of so many bytes that was used so many days ago.
+async fn cache(site: &Site, (key, trust): (&'static str, &'static str), size: i64, days: u64) {
+    let (org, repo, store) = (site.org, site.repo, site.runs.store());
+    let work = async move |tx: &mut Tx<'_>| {
+        let new = NewObject {
+            org,
+            kind: "cache".to_owned(),
+            blob: None,
+            provider_object_id: None,
+            expires_at: None,
+            tags: Vec::new(),
+        };
+        let object = objects::create(tx, SYSTEM, new).await?;
+        let new = NewCache {
+            repo,
+            git_ref: "refs/heads/main".to_owned(),
+            trust: trust.to_owned(),
+            key: key.to_owned(),
+            version: "v".to_owned(),
+            by: None,
+        };
+        let id = caches::reserve(tx, SYSTEM, new).await?;
+        caches::finalize(tx, SYSTEM, id, object, &[7; 32], size).await?;
+        let used = tx.now().0 - days * 86_400_000;
+        let used = kiln_core::time::Timestamp(used);
+        tx.execute("UPDATE caches SET used_at = $2 WHERE id = $1", &[id.into(), used.into()]).await
+    };
+    store.write(work).await.unwrap();
+}
+
+/// H3, R8: old caches go, and the least recently used of those that are too many; strangers push out nobody.
+async fn old_and_too_many_caches_go(database: &Options) {
+    let store = Store::open(database).unwrap();
+    store.migrate().await.unwrap();
+    let site = Site::new(store.clone()).await;
+    for (key, trust, size, days) in [
+        ("unused", "trusted", 10, 8),
+        ("third", "trusted", 400, 3),
+        ("second", "trusted", 400, 2),
+        ("first", "trusted", 400, 1),
+        ("flood-1", "untrusted", 200, 1),
+        ("flood-2", "untrusted", 900, 0),
+    ] {
+        cache(&site, (key, trust), size, days).await;
+    }
+    let left = async |tx: &mut Tx<'_>| {
+        let sql = "SELECT key FROM caches ORDER BY key";
+        let keys = tx.rows(sql, &[]).await?;
+        let keys: Result<Vec<String>, _> = keys.iter().map(|row| row.get(0)).collect();
+        let objects = tx.one("object", "SELECT count(*) FROM objects", &[]).await?.get::<i64>(0)?;
+        Ok((keys?, objects))
+    };
+    drop(site);
+    let data = tempfile::tempdir().unwrap();
+    drop(store);
+    let whole = Whole::start(data.path(), database, |config| config.content.quota = 1_000).await;
+    let done = whole.until("content", |duty| duty.passes > 0).await;
+    let said = "0 artifacts expired, 1 caches were unused, 3 caches evicted; 1510 bytes";
+    assert_eq!(done.last_report, said);
+    let (keys, objects) = whole.app.store.read(left).await.unwrap();
+    assert_eq!(keys, ["first", "second"]);
+    assert_eq!(objects, 2, "objects go with what they belong to");
+    whole.stop().await;
+}
+
+/// C5: what a manifest owns goes when its time is over, and what was claimed stays.
+async fn what_manifests_own_goes_when_their_time_is_over(database: &Options) {
+    let store = Store::open(database).unwrap();
+    let site = Site::new(store.clone()).await;
+    cache(&site, ("owned", "trusted"), 10, 0).await;
+    cache(&site, ("claimed", "trusted"), 10, 0).await;
+    let org = site.org;
+    let work = async move |tx: &mut Tx<'_>| {
+        let none = Some(Duration::ZERO);
+        let due = manifests::create(tx, SYSTEM, org, None, none).await?;
+        let heir = manifests::create(tx, SYSTEM, org, None, none).await?;
+        for (kind, id) in [("cache", "1"), ("cache", "2"), ("cache", "999")] {
+            let (kind, id) = (kind.to_owned(), id.to_owned());
+            let resource = manifests::Resource { kind, id, cleanup_priority: None };
+            manifests::add(tx, SYSTEM, due, resource).await?;
+        }
+        manifests::seal(tx, SYSTEM, due).await?;
+        manifests::transfer(tx, SYSTEM, due, heir, "cache", "2").await
+    };
+    store.write(work).await.unwrap();
+    drop((site, store));
+    let data = tempfile::tempdir().unwrap();
+    let whole = Whole::start(data.path(), database, |_| {}).await;
+    let done = whole.until("manifests", |duty| duty.passes > 0).await;
+    assert_eq!(done.last_report, "2 resources cleaned up, 1 manifests are over");
+    let left = async |tx: &mut Tx<'_>| {
+        let keys = tx.rows("SELECT key FROM caches", &[]).await?;
+        let keys: Result<Vec<String>, _> = keys.iter().map(|row| row.get(0)).collect();
+        let count = tx.one("manifest", "SELECT count(*) FROM manifests", &[]).await?;
+        Ok((keys?, count.get::<i64>(0)?))
+    };
+    assert_eq!(whole.app.store.read(left).await.unwrap(), (vec!["claimed".to_owned()], 1));
+    whole.stop().await;
+}
+
 macro_rules! on_both_whole {
     ($($name:ident)*) => {
         $(mod $name {
@@ -150,7 +253,9 @@ on_both_whole! {
     every_duty_runs_and_says_what_it_did
     jobs_that_no_runner_can_take_fail_after_the_grace
     logs_of_runs_that_are_gone_go_too
+    old_and_too_many_caches_go
     what_fails_is_shown_and_tried_again
+    what_manifests_own_goes_when_their_time_is_over
 }
 
 /// H2

@@ -25,10 +25,12 @@ macro_rules! on_both {
 mod api;
 mod blobs;
 mod bucket;
+mod content;
 mod duties;
 mod fleet;
 mod garbage;
 mod git;
+mod identity;
 mod packing;
 mod registration;
 mod reports;

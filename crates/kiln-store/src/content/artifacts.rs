@@ -1,5 +1,7 @@
 //! Artifacts: what a run hands to people and to later jobs, by name.
 
+use std::time::Duration;
+
 use kiln_core::id::{ArtifactId, JobId, ObjectId, OrgId, RepoId, RunId};
 use kiln_core::time::Timestamp;
 use serde_json::json;
@@ -9,9 +11,15 @@ use crate::directory::audit::{self, Deed};
 use crate::directory::names;
 use crate::directory::page::Page;
 use crate::directory::scope::Scope;
-use crate::{Refusal, Row, StoreError, Tx};
+use crate::{Refusal, Row, StoreError, Tx, Value};
 
+use super::garbage::Step;
 use super::objects;
+
+/// How many a run may have.
+const MOST_OF_RUN: i64 = 5_000;
+/// An upload that was not finished in this time was given up.
+const GIVEN_UP_AFTER: Duration = Duration::from_hours(24);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Artifact {
@@ -21,6 +29,8 @@ pub struct Artifact {
     pub run: RunId,
     pub attempt: i64,
     pub job: Option<JobId>,
+    /// Under which claim the job made it.
+    pub claim: Option<u32>,
     pub name: String,
     pub object: Option<ObjectId>,
     pub hash: Option<Vec<u8>>,
@@ -35,11 +45,19 @@ pub struct Artifact {
     pub expires_at: Option<Timestamp>,
 }
 
+impl Artifact {
+    /// Its time is over, and it is about to go.
+    pub fn is_expired(&self, now: Timestamp) -> bool {
+        !self.keep && self.expires_at.is_some_and(|end| end <= now)
+    }
+}
+
 #[derive(Debug, Clone)]
 pub struct NewArtifact {
     pub run: RunId,
     pub attempt: i64,
     pub job: Option<JobId>,
+    pub claim: Option<u32>,
     pub name: String,
     pub content_type: String,
     pub expires_at: Option<Timestamp>,
@@ -47,7 +65,8 @@ pub struct NewArtifact {
     pub overwrite: bool,
 }
 
-/// Reserves a name in a run. Organization, repository and trust are the run's.
+/// Reserves a name in a run. Organization, repository and trust are the run's. What an earlier attempt of the
+/// run left under this name, or the same job under an earlier claim, gives way.
 pub async fn create(
     tx: &mut Tx<'_>,
     scope: Scope,
@@ -60,10 +79,7 @@ pub async fn create(
                WHERE id = $1 AND (org_id = $2 OR $2 IS NULL)";
     let run = tx.one("run", sql, &[new.run.into(), scope.parameter()]).await?;
     let (org, repo) = (run.get::<OrgId>(0)?, run.get::<RepoId>(1)?);
-    if new.overwrite {
-        let sql = "DELETE FROM artifacts WHERE run_id = $1 AND name = $2";
-        tx.execute(sql, &[new.run.into(), new.name.as_str().into()]).await?;
-    }
+    give_way(tx, &new).await?;
     let row = [
         org.into(),
         repo.into(),
@@ -75,11 +91,13 @@ pub async fn create(
         run.get::<String>(2)?.into(),
         tx.now().into(),
         new.expires_at.into(),
+        new.claim.into(),
     ];
     let made = tx
         .row(
             "INSERT INTO artifacts (org_id, repo_id, run_id, attempt, job_id, name, content_type, \
-             trust, created_at, expires_at, size) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0) \
+             trust, created_at, expires_at, claim, size) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0) \
              ON CONFLICT DO NOTHING RETURNING id",
             &row,
         )
@@ -94,6 +112,36 @@ pub async fn create(
     let detail = json!({ "run": new.run.0, "name": new.name, "overwrite": new.overwrite });
     record(tx, actor, org, id, "artifact.create", detail).await?;
     Ok(id)
+}
+
+/// Removes what may be replaced, and refuses if the run has too many.
+async fn give_way(tx: &mut Tx<'_>, new: &NewArtifact) -> Result<(), StoreError> {
+    let sql = "DELETE FROM artifacts WHERE run_id = $1 AND name = $2 AND (CAST($3 AS BIGINT) = 1 OR attempt < $4 \
+               OR (job_id = $5 AND claim < $6)) RETURNING object_id";
+    let row = [
+        new.run.into(),
+        new.name.as_str().into(),
+        i64::from(new.overwrite).into(),
+        new.attempt.into(),
+        new.job.into(),
+        new.claim.into(),
+    ];
+    let gone = tx.rows(sql, &row).await?;
+    objects::release(tx, owned(&gone, 0)?).await?;
+    let sql = "SELECT count(*) FROM artifacts WHERE run_id = $1";
+    let count = tx.one("run", sql, &[new.run.into()]).await?.get::<i64>(0)?;
+    if count >= MOST_OF_RUN {
+        return names::invalid(format!(
+            "a run may have {MOST_OF_RUN} artifacts, and this one does"
+        ));
+    }
+    Ok(())
+}
+
+/// The objects of rows that are gone.
+fn owned(rows: &[Row], column: usize) -> Result<Vec<ObjectId>, StoreError> {
+    let object = |row: &Row| row.get::<Option<ObjectId>>(column).transpose();
+    rows.iter().filter_map(object).collect()
 }
 
 /// The upload is complete. Done once.
@@ -138,10 +186,11 @@ pub async fn delete(
     id: ArtifactId,
 ) -> Result<(), StoreError> {
     let sql = "DELETE FROM artifacts WHERE id = $1 AND (org_id = $2 OR $2 IS NULL) \
-               RETURNING org_id, name";
+               RETURNING org_id, name, object_id";
     let Some(row) = tx.row(sql, &[id.into(), scope.parameter()]).await? else {
         return Err(Refusal::NotFound("artifact").into());
     };
+    objects::release(tx, owned(std::slice::from_ref(&row), 2)?).await?;
     let detail = json!({ "name": row.get::<String>(1)? });
     record(tx, actor, row.get(0)?, id, "artifact.delete", detail).await
 }
@@ -150,7 +199,7 @@ macro_rules! select {
     ($rest:literal) => {
         concat!(
             "SELECT id, org_id, repo_id, run_id, attempt, job_id, name, object_id, hash, size, \
-             content_type, trust, keep, created_at, finalized_at, expires_at FROM artifacts \
+             content_type, trust, keep, created_at, finalized_at, expires_at, claim FROM artifacts \
              WHERE (org_id = $1 OR $1 IS NULL) AND ",
             $rest
         )
@@ -185,6 +234,75 @@ pub async fn list(
     tx.rows(sql, &parameters).await?.iter().map(artifact).collect()
 }
 
+/// Which artifacts of a repository.
+#[derive(Debug, Clone)]
+pub struct Which {
+    pub repo: RepoId,
+    pub run: Option<RunId>,
+    /// All of it.
+    pub name: Option<String>,
+}
+
+macro_rules! which {
+    () => {
+        "repo_id = $2 AND (run_id = $3 OR $3 IS NULL) AND (name = $4 OR $4 IS NULL) \
+         AND finalized_at IS NOT NULL"
+    };
+}
+
+impl Which {
+    fn parameters(&self, scope: Scope) -> [Value; 4] {
+        let name = self.name.as_deref().map_or(Value::Null, names::searchable);
+        [scope.parameter(), self.repo.into(), self.run.into(), name]
+    }
+}
+
+/// Complete artifacts, the newest first.
+pub async fn search(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    which: &Which,
+    skip: u32,
+    take: u32,
+) -> Result<Vec<Artifact>, StoreError> {
+    let sql = concat!(
+        "SELECT id, org_id, repo_id, run_id, attempt, job_id, name, object_id, hash, size, \
+         content_type, trust, keep, created_at, finalized_at, expires_at, claim FROM artifacts \
+         WHERE (org_id = $1 OR $1 IS NULL) AND ",
+        which!(),
+        " ORDER BY id DESC LIMIT $5 OFFSET $6"
+    );
+    let [scope, repo, run, name] = which.parameters(scope);
+    let parameters = [scope, repo, run, name, take.into(), skip.into()];
+    tx.rows(sql, &parameters).await?.iter().map(artifact).collect()
+}
+
+/// How many complete artifacts there are.
+pub async fn total(tx: &mut Tx<'_>, scope: Scope, which: &Which) -> Result<u64, StoreError> {
+    let sql =
+        concat!("SELECT count(*) FROM artifacts WHERE (org_id = $1 OR $1 IS NULL) AND ", which!());
+    let count = tx.one("artifact", sql, &which.parameters(scope)).await?.get::<i64>(0)?;
+    Ok(u64::try_from(count).unwrap_or_default())
+}
+
+/// Removes artifacts whose time is over unless they are kept, and uploads that were given up.
+pub async fn expire(tx: &mut Tx<'_>, scope: Scope, limit: u32) -> Result<Step, StoreError> {
+    scope.system("artifact")?;
+    let given_up = u64::try_from(GIVEN_UP_AFTER.as_millis()).unwrap_or(u64::MAX);
+    let given_up = Timestamp(tx.now().0.saturating_sub(given_up));
+    let sql = "DELETE FROM artifacts WHERE id IN (SELECT id FROM artifacts \
+               WHERE keep = 0 AND expires_at <= $1 ORDER BY expires_at LIMIT $2) \
+               RETURNING object_id, size";
+    let mut gone = tx.rows(sql, &[tx.now().into(), limit.into()]).await?;
+    let sql = "DELETE FROM artifacts WHERE id IN (SELECT id FROM artifacts \
+               WHERE finalized_at IS NULL AND created_at < $1 ORDER BY created_at LIMIT $2) \
+               RETURNING object_id, size";
+    gone.extend(tx.rows(sql, &[given_up.into(), limit.into()]).await?);
+    let bytes = gone.iter().map(|row| row.get::<i64>(1)).sum::<Result<i64, _>>()?;
+    objects::release(tx, owned(&gone, 0)?).await?;
+    Ok(Step { count: gone.len() as u64, bytes, more: gone.len() >= limit as usize })
+}
+
 fn artifact(row: &Row) -> Result<Artifact, StoreError> {
     Ok(Artifact {
         id: row.get(0)?,
@@ -203,6 +321,7 @@ fn artifact(row: &Row) -> Result<Artifact, StoreError> {
         created_at: row.get(13)?,
         finalized_at: row.get(14)?,
         expires_at: row.get(15)?,
+        claim: row.get(16)?,
     })
 }
 

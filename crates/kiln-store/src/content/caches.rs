@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kiln_core::id::{CacheId, ObjectId, OrgId, RepoId};
+use kiln_core::id::{CacheId, JobId, ObjectId, OrgId, RepoId};
 use kiln_core::time::Timestamp;
 
 use crate::directory::page::Page;
@@ -10,6 +10,7 @@ use crate::directory::scope::Scope;
 use crate::directory::{names, repositories};
 use crate::{Row, Sql, StoreError, Tx, Value};
 
+use super::garbage::Step;
 use super::objects;
 
 /// A reservation that was not finished in this time was given up.
@@ -29,11 +30,18 @@ pub struct Cache {
     pub key: String,
     pub version: String,
     pub object: Option<ObjectId>,
+    pub hash: Option<Vec<u8>>,
     pub size: i64,
     pub created_at: Timestamp,
     /// `None` while it is uploaded.
     pub finalized_at: Option<Timestamp>,
     pub used_at: Timestamp,
+    /// How often it was found.
+    pub hits: i64,
+    /// The job that writes it.
+    pub job: Option<JobId>,
+    /// Under which claim.
+    pub claim: Option<u32>,
 }
 
 /// What makes an entry unique.
@@ -44,6 +52,8 @@ pub struct NewCache {
     pub trust: String,
     pub key: String,
     pub version: String,
+    /// The job that writes it, and under which claim: what it began under an earlier one is given up.
+    pub by: Option<(JobId, u32)>,
 }
 
 /// What a job looks for.
@@ -69,6 +79,7 @@ pub async fn reserve(tx: &mut Tx<'_>, scope: Scope, new: NewCache) -> Result<Cac
     let org = repositories::org_of(tx, scope, new.repo).await?;
     let now = tx.now();
     let given_up = u64::try_from(GIVEN_UP_AFTER.as_millis()).unwrap_or(u64::MAX);
+    let (job, claim) = (new.by.map(|by| by.0), new.by.map(|by| by.1));
     let unique: [Value; 5] = [
         new.repo.into(),
         new.trust.into(),
@@ -80,16 +91,18 @@ pub async fn reserve(tx: &mut Tx<'_>, scope: Scope, new: NewCache) -> Result<Cac
     let old = Timestamp(now.0.saturating_sub(given_up)).into();
     tx.execute(
         "DELETE FROM caches WHERE repo_id = $1 AND trust = $2 AND ref = $3 AND key = $4 \
-         AND version = $5 AND finalized_at IS NULL AND created_at < $6",
-        &[repo, trust, git_ref, key, version, old],
+         AND version = $5 AND finalized_at IS NULL \
+         AND (created_at < $6 OR (job_id = $7 AND claim < $8))",
+        &[repo, trust, git_ref, key, version, old, job.into(), claim.into()],
     )
     .await?;
     let [repo, trust, git_ref, key, version] = unique;
     let made = tx
         .row(
             "INSERT INTO caches (repo_id, trust, ref, key, version, org_id, size, created_at, \
-             used_at) VALUES ($1, $2, $3, $4, $5, $6, 0, $7, $7) ON CONFLICT DO NOTHING RETURNING id",
-            &[repo, trust, git_ref, key, version, org.into(), now.into()],
+             used_at, job_id, claim) VALUES ($1, $2, $3, $4, $5, $6, 0, $7, $7, $8, $9) \
+             ON CONFLICT DO NOTHING RETURNING id",
+            &[repo, trust, git_ref, key, version, org.into(), now.into(), job.into(), claim.into()],
         )
         .await?;
     match made {
@@ -104,14 +117,16 @@ pub async fn finalize(
     scope: Scope,
     id: CacheId,
     object: ObjectId,
+    hash: &[u8],
     size: i64,
 ) -> Result<(), StoreError> {
+    names::hash("the hash of a cache", hash)?;
     names::within("the size of a cache", size, 0, kiln_core::id::LIMIT)?;
     let org = get(tx, scope, id).await?.org;
     objects::get(tx, Scope::Org(org), object).await?;
-    let sql = "UPDATE caches SET object_id = $2, size = $3, finalized_at = $4 \
-               WHERE id = $1 AND finalized_at IS NULL";
-    let row = [id.into(), object.into(), size.into(), tx.now().into()];
+    let sql = "UPDATE caches SET object_id = $2, size = $3, finalized_at = $4, used_at = $4, \
+               hash = $5 WHERE id = $1 AND finalized_at IS NULL";
+    let row = [id.into(), object.into(), size.into(), tx.now().into(), hash.into()];
     if tx.execute(sql, &row).await? == 0 {
         return names::conflict("the cache is complete already".to_owned());
     }
@@ -121,9 +136,14 @@ pub async fn finalize(
 macro_rules! columns {
     () => {
         "id, org_id, repo_id, ref, trust, key, version, object_id, size, created_at, finalized_at, \
-         used_at"
+         used_at, hash, hits, job_id, claim"
     };
 }
+
+// Below the macro, which it uses.
+mod seen;
+
+pub use seen::{Filter, Order, Usage, delete, delete_by_key, search, total, usage};
 
 pub async fn get(tx: &mut Tx<'_>, scope: Scope, id: CacheId) -> Result<Cache, StoreError> {
     let sql = concat!(
@@ -151,8 +171,8 @@ pub async fn list(
     rows.iter().map(cache).collect()
 }
 
-/// The best complete entry: for each ref, first the exact key, then each restore key, newest first. What
-/// the job may not read is not even looked at.
+/// The best complete entry: for each ref, first the exact key, then what begins with it, then each restore
+/// key, newest first. What the job may not read is not even looked at.
 pub async fn look_up(
     tx: &mut Tx<'_>,
     scope: Scope,
@@ -167,7 +187,8 @@ pub async fn look_up(
         if let Some(found) = newest(tx, wanted, git_ref, EXACT, &wanted.key).await? {
             return Ok(Some(found));
         }
-        for beginning in wanted.restore_keys.iter().filter(|key| !key.is_empty()) {
+        let beginnings = std::iter::once(&wanted.key).chain(&wanted.restore_keys);
+        for beginning in beginnings.filter(|key| !key.is_empty()) {
             if let Some(found) = newest(tx, wanted, git_ref, PREFIX, beginning).await? {
                 return Ok(Some(found));
             }
@@ -216,31 +237,94 @@ async fn newest(
     tx.row(sql, &parameters).await?.as_ref().map(cache).transpose()
 }
 
-/// An entry was used, so others are evicted before it.
-pub async fn touch(tx: &mut Tx<'_>, scope: Scope, id: CacheId) -> Result<(), StoreError> {
-    let sql = "UPDATE caches SET used_at = $3 WHERE id = $1 AND (org_id = $2 OR $2 IS NULL) \
-               AND used_at < $3";
-    tx.execute(sql, &[id.into(), scope.parameter(), tx.now().into()]).await?;
+/// An entry was found. Others are evicted before it from now on, if whoever found it has a say in that.
+pub async fn hit(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    id: CacheId,
+    renews: bool,
+) -> Result<(), StoreError> {
+    let sql = "UPDATE caches SET hits = hits + 1, \
+               used_at = CASE WHEN CAST($4 AS BIGINT) = 1 AND used_at < $3 THEN $3 ELSE used_at END \
+               WHERE id = $1 AND (org_id = $2 OR $2 IS NULL)";
+    let row = [id.into(), scope.parameter(), tx.now().into(), i64::from(renews).into()];
+    tx.execute(sql, &row).await?;
     Ok(())
 }
 
-/// Removes the least recently used entries of a repository until the rest fits into `budget` bytes, and
-/// says what is gone.
+/// Removes the least recently used entries of one trust in a repository until the rest fits into `budget`
+/// bytes, `limit` at most, and says what is gone. What others wrote is neither counted nor removed, so that
+/// nobody can push out what they could not have written.
 pub async fn evict(
     tx: &mut Tx<'_>,
     scope: Scope,
-    repo: RepoId,
+    (repo, trust): (RepoId, &str),
     budget: i64,
+    limit: u32,
 ) -> Result<Vec<Cache>, StoreError> {
     repositories::org_of(tx, scope, repo).await?;
     let sql = concat!(
-        "DELETE FROM caches WHERE id IN (SELECT id FROM (SELECT id, ",
+        "DELETE FROM caches WHERE id IN (SELECT id FROM (SELECT id, used_at, ",
         "CAST(sum(size) OVER (ORDER BY used_at DESC, id DESC) AS BIGINT) AS kept ",
-        "FROM caches WHERE repo_id = $1 AND finalized_at IS NOT NULL) AS by_use WHERE kept > $2) ",
-        "RETURNING ",
+        "FROM caches WHERE repo_id = $1 AND trust = $3 AND finalized_at IS NOT NULL) AS by_use ",
+        "WHERE kept > $2 ORDER BY used_at, id LIMIT $4) RETURNING ",
         columns!()
     );
-    tx.rows(sql, &[repo.into(), budget.into()]).await?.iter().map(cache).collect()
+    let row = [repo.into(), budget.into(), names::searchable(trust), limit.into()];
+    let gone = tx.rows(sql, &row).await?.iter().map(cache).collect::<Result<Vec<_>, _>>()?;
+    release(tx, &gone).await?;
+    Ok(gone)
+}
+
+/// The repositories of which one trust has more bytes than it may, `trusted` or any other.
+pub async fn over_budget(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    trusted: &str,
+    [budget, others]: [i64; 2],
+    limit: u32,
+) -> Result<Vec<(RepoId, String)>, StoreError> {
+    scope.system("cache")?;
+    let sql = "SELECT repo_id, trust FROM caches WHERE finalized_at IS NOT NULL \
+               GROUP BY repo_id, trust \
+               HAVING sum(size) > CASE WHEN trust = $1 THEN CAST($2 AS BIGINT) \
+               ELSE CAST($3 AS BIGINT) END \
+               ORDER BY repo_id, trust LIMIT $4";
+    let row = [trusted.into(), budget.into(), others.into(), limit.into()];
+    let one = |row: &Row| Ok((row.get(0)?, row.get(1)?));
+    tx.rows(sql, &row).await?.iter().map(one).collect()
+}
+
+/// Removes entries that were not used since, and reservations that were given up.
+pub async fn expire(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    before: Timestamp,
+    limit: u32,
+) -> Result<Step, StoreError> {
+    scope.system("cache")?;
+    let given_up = u64::try_from(GIVEN_UP_AFTER.as_millis()).unwrap_or(u64::MAX);
+    let given_up = Timestamp(tx.now().0.saturating_sub(given_up));
+    let unused = concat!(
+        "DELETE FROM caches WHERE id IN (SELECT id FROM caches WHERE used_at < $1 ",
+        "ORDER BY used_at LIMIT $2) RETURNING ",
+        columns!()
+    );
+    let unfinished = concat!(
+        "DELETE FROM caches WHERE id IN (SELECT id FROM caches WHERE finalized_at IS NULL ",
+        "AND created_at < $1 ORDER BY created_at LIMIT $2) RETURNING ",
+        columns!()
+    );
+    let mut rows = tx.rows(unused, &[before.into(), limit.into()]).await?;
+    rows.extend(tx.rows(unfinished, &[given_up.into(), limit.into()]).await?);
+    let gone = rows.iter().map(cache).collect::<Result<Vec<_>, _>>()?;
+    release(tx, &gone).await?;
+    let bytes = gone.iter().map(|cache| cache.size).sum();
+    Ok(Step { count: gone.len() as u64, bytes, more: gone.len() >= limit as usize })
+}
+
+async fn release(tx: &mut Tx<'_>, gone: &[Cache]) -> Result<(), StoreError> {
+    objects::release(tx, gone.iter().filter_map(|cache| cache.object).collect()).await
 }
 
 fn cache(row: &Row) -> Result<Cache, StoreError> {
@@ -257,5 +341,9 @@ fn cache(row: &Row) -> Result<Cache, StoreError> {
         created_at: row.get(9)?,
         finalized_at: row.get(10)?,
         used_at: row.get(11)?,
+        hash: row.get(12)?,
+        hits: row.get(13)?,
+        job: row.get(14)?,
+        claim: row.get(15)?,
     })
 }

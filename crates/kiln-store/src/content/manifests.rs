@@ -266,3 +266,13 @@ fn manifest(row: &Row, now: Timestamp) -> Result<Manifest, StoreError> {
         expires_at,
     })
 }
+
+/// Forgets a manifest whose time is over and that owns nothing any more.
+pub async fn forget(tx: &mut Tx<'_>, scope: Scope, id: ManifestId) -> Result<(), StoreError> {
+    scope.system("manifest")?;
+    let sql = "DELETE FROM manifests WHERE id = $1 AND status = 'SEALED' AND expires_at <= $2 \
+               AND NOT EXISTS (SELECT 1 FROM manifest_resources \
+               WHERE manifest_id = $1 AND owner_type = 'manifest')";
+    tx.execute(sql, &[id.into(), tx.now().into()]).await?;
+    Ok(())
+}

@@ -132,6 +132,23 @@ pub async fn delete(tx: &mut Tx<'_>, scope: Scope, id: ObjectId) -> Result<(), S
     Ok(())
 }
 
+/// Removes those of these objects that nothing needs any more. What needed them is gone by now.
+pub(super) async fn release(tx: &mut Tx<'_>, ids: Vec<ObjectId>) -> Result<(), StoreError> {
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let sql = Sql::of(
+        "DELETE FROM objects WHERE id IN (SELECT value FROM json_each($1)) \
+         AND NOT EXISTS (SELECT 1 FROM artifacts WHERE object_id = objects.id) \
+         AND NOT EXISTS (SELECT 1 FROM caches WHERE object_id = objects.id)",
+        "DELETE FROM objects WHERE id = ANY($1) \
+         AND NOT EXISTS (SELECT 1 FROM artifacts WHERE object_id = objects.id) \
+         AND NOT EXISTS (SELECT 1 FROM caches WHERE object_id = objects.id)",
+    );
+    tx.execute(sql, &[ids.into_iter().map(|id| id.0).collect()]).await?;
+    Ok(())
+}
+
 /// Each tag once, in order.
 fn checked(tags: &[String]) -> Result<Vec<&str>, StoreError> {
     if tags.len() > MOST_TAGS {

@@ -1,6 +1,6 @@
 //! Who did what and when, written with what was done.
 
-use kiln_core::id::OrgId;
+use kiln_core::id::{JobId, OrgId};
 use kiln_core::time::Timestamp;
 
 use super::actor::{Actor, ActorKind};
@@ -32,6 +32,18 @@ pub struct Entry {
     pub subject: Option<i64>,
     /// JSON.
     pub detail: Option<String>,
+}
+
+/// A job was told who it is, in a token that others believe.
+pub async fn identified(
+    tx: &mut Tx<'_>,
+    actor: &Actor,
+    org: OrgId,
+    job: JobId,
+    detail: serde_json::Value,
+) -> Result<(), StoreError> {
+    let deed = Deed { org: Some(org), action: "job.identify", subject: job.0, detail };
+    record(tx, actor, deed).await
 }
 
 /// Writes an entry in the transaction that does the deed.

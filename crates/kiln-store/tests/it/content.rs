@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kiln_core::id::{CacheId, OrgId};
 use kiln_core::time::Timestamp;
-use kiln_store::content::artifacts;
+use kiln_store::content::artifacts::{self, NewArtifact};
 use kiln_store::content::blobs::{self, Body};
 use kiln_store::content::caches::{self, NewCache, Wanted};
 use kiln_store::content::manifests::{self, ManifestState, Resource};
@@ -222,7 +222,7 @@ async fn add_cache(store: &Store, world: &World, new: NewCache, size: i64) -> Ca
     store
         .write(async move |tx: &mut Tx<'_>| {
             let id = caches::reserve(tx, SYSTEM, new.clone()).await?;
-            caches::finalize(tx, SYSTEM, id, object, size).await?;
+            caches::finalize(tx, SYSTEM, id, object, &hash_of("cache"), size).await?;
             // Ages must differ for "newest" to mean something.
             let sql = "UPDATE caches SET finalized_at = id, used_at = id WHERE id = $1";
             tx.execute(sql, &[id.into()]).await?;
@@ -263,7 +263,8 @@ async fn a_cache_is_found_by_key_then_by_beginnings_newest_first(store: Store) {
     };
     check("mac-1", &["linux-"], Some(topic)).await;
     check("mac-1", &["mac-2"], Some(exact)).await;
-    check("mac", &[], None).await;
+    check("mac", &[], Some(exact)).await;
+    check("mac-", &["mac-2"], Some(exact)).await;
     check("none", &["linux-a", "linux-"], Some(topic)).await;
     check("none", &["linux-b"], Some(newer)).await;
     check("none", &["100%_"], Some(percent)).await;
@@ -309,10 +310,10 @@ async fn the_least_recently_used_caches_go_first(store: Store) {
     let a = add_cache(&store, &acme, new_cache(repo, "a"), 40).await;
     let b = add_cache(&store, &acme, new_cache(repo, "b"), 40).await;
     let c = add_cache(&store, &acme, new_cache(repo, "c"), 40).await;
-    write!(store, |tx| caches::touch(tx, SYSTEM, a)).unwrap();
-    let gone = write!(store, |tx| caches::evict(tx, SYSTEM, repo, 130)).unwrap();
+    write!(store, |tx| caches::hit(tx, SYSTEM, a, true)).unwrap();
+    let gone = write!(store, |tx| caches::evict(tx, SYSTEM, (repo, "trusted"), 130, 9)).unwrap();
     assert_eq!(gone, []);
-    let gone = write!(store, |tx| caches::evict(tx, SYSTEM, repo, 90)).unwrap();
+    let gone = write!(store, |tx| caches::evict(tx, SYSTEM, (repo, "trusted"), 90, 9)).unwrap();
     assert_eq!(gone.iter().map(|cache| cache.id).collect::<Vec<_>>(), [b]);
     let left = write!(store, |tx| caches::list(tx, SYSTEM, repo, Page::first(9))).unwrap();
     assert_eq!(left.iter().map(|cache| cache.id).collect::<Vec<_>>(), [c, a, acme.cache]);
@@ -332,10 +333,131 @@ async fn a_reservation_that_was_given_up_is_free_again(store: Store) {
     write!(store, |tx| tx.execute("UPDATE caches SET created_at = 0", &[])).unwrap();
     let second = reserve().await.unwrap();
     assert_ne!(second, first);
-    let late = write!(store, |tx| caches::finalize(tx, SYSTEM, first, object, 1));
+    let late =
+        write!(store, |tx| caches::finalize(tx, SYSTEM, first, object, &hash_of("cache"), 1));
     assert_eq!(refusal(late), Refusal::NotFound("cache"));
-    write!(store, |tx| caches::finalize(tx, SYSTEM, second, object, 1)).unwrap();
+    write!(store, |tx| caches::finalize(tx, SYSTEM, second, object, &hash_of("cache"), 1)).unwrap();
     write!(store, |tx| tx.execute("UPDATE caches SET created_at = 0", &[])).unwrap();
     assert!(matches!(refusal(reserve().await), Refusal::Conflict(_)), "it is complete");
 }
 on_both!(a_reservation_that_was_given_up_is_free_again);
+
+/// G8: whoever is not trusted cannot push out what trusted runs wrote, however much they write.
+async fn eviction_stays_within_one_trust(store: Store) {
+    let acme = world(&store, "acme").await;
+    let repo = acme.repo;
+    let untrusted = |key: &str| NewCache { trust: "untrusted".to_owned(), ..new_cache(repo, key) };
+    let old = add_cache(&store, &acme, new_cache(repo, "old"), 40).await;
+    let one = add_cache(&store, &acme, untrusted("one"), 900).await;
+    let two = add_cache(&store, &acme, untrusted("two"), 900).await;
+    let over = async |budgets: [i64; 2]| {
+        write!(store, |tx| caches::over_budget(tx, SYSTEM, "trusted", budgets, 9)).unwrap()
+    };
+    assert_eq!(over([50, 1_800]).await, []);
+    assert_eq!(over([50, 1_799]).await, [(repo, "untrusted".to_owned())]);
+    assert_eq!(over([49, 1_800]).await, [(repo, "trusted".to_owned())]);
+    let gone = write!(store, |tx| caches::evict(tx, SYSTEM, (repo, "untrusted"), 1_000, 9));
+    assert_eq!(gone.unwrap().iter().map(|cache| cache.id).collect::<Vec<_>>(), [one]);
+    let gone = write!(store, |tx| caches::evict(tx, SYSTEM, (repo, "trusted"), 1_000, 9));
+    assert_eq!(gone.unwrap(), []);
+    // Who is not trusted counts what they find, but does not make it younger.
+    let before = write!(store, |tx| caches::get(tx, SYSTEM, old)).unwrap();
+    write!(store, |tx| caches::hit(tx, SYSTEM, old, false)).unwrap();
+    let after = write!(store, |tx| caches::get(tx, SYSTEM, old)).unwrap();
+    assert_eq!((after.hits, after.used_at), (before.hits + 1, before.used_at));
+    let usage = write!(store, |tx| caches::usage(tx, SYSTEM, repo)).unwrap();
+    let short: Vec<_> =
+        usage.iter().map(|one| (one.trust.as_str(), one.count, one.bytes)).collect();
+    assert_eq!(short, [("trusted", 2, 50), ("untrusted", 1, 900)]);
+    write!(store, |tx| caches::delete(tx, SYSTEM, &actor(), two)).unwrap();
+}
+on_both!(eviction_stays_within_one_trust);
+
+/// H3
+async fn what_is_old_goes_with_its_objects_unless_it_is_kept(store: Store) {
+    let acme = world(&store, "acme").await;
+    let (run, scope, repo) = (acme.run, acme.scope(), acme.repo);
+    let count_objects = async || {
+        let count = write!(store, |tx| async move {
+            tx.one("object", "SELECT count(*) FROM objects", &[]).await?.get::<i64>(0)
+        });
+        count.unwrap()
+    };
+    let had = count_objects().await;
+    let make = async |name: &'static str, expires_at: Option<Timestamp>| {
+        let (org, hash) = (acme.org, hash_of(name));
+        store
+            .write(async move |tx: &mut Tx<'_>| {
+                let new = NewArtifact { expires_at, ..new_artifact(run, name) };
+                let id = artifacts::create(tx, scope, &actor(), new).await?;
+                let (kind, tags) = ("artifact".to_owned(), Vec::new());
+                let blob = None;
+                let provider_object_id = None;
+                let new = NewObject { org, kind, blob, provider_object_id, expires_at: None, tags };
+                let object = objects::create(tx, scope, new).await?;
+                artifacts::finalize(tx, scope, id, object, &hash, 7).await?;
+                Ok(id)
+            })
+            .await
+            .unwrap()
+    };
+    let old = make("old", Some(Timestamp(1))).await;
+    let kept = make("kept", Some(Timestamp(1))).await;
+    let young = make("young", Some(Timestamp(u64::MAX >> 12))).await;
+    let ever = make("ever", None).await;
+    write!(store, |tx| artifacts::set_keep(tx, scope, &actor(), kept, true)).unwrap();
+    assert_eq!(count_objects().await, had + 4);
+    let done = write!(store, |tx| artifacts::expire(tx, SYSTEM, 9)).unwrap();
+    assert_eq!((done.count, done.bytes, done.more), (1, 7, false));
+    assert_eq!(count_objects().await, had + 3);
+    let which = artifacts::Which { repo, run: None, name: None };
+    let all = which.clone();
+    let left = write!(store, |tx| artifacts::search(tx, scope, &all, 0, 9)).unwrap();
+    assert_eq!(left.iter().map(|one| one.id).collect::<Vec<_>>(), [ever, young, kept]);
+    assert_eq!(write!(store, |tx| artifacts::total(tx, scope, &which)).unwrap(), 3);
+    assert!(write!(store, |tx| artifacts::get(tx, scope, old)).is_err());
+    // A reservation that nobody finished goes after a day.
+    write!(store, |tx| tx.execute("UPDATE artifacts SET created_at = 0", &[])).unwrap();
+    assert_eq!(write!(store, |tx| artifacts::expire(tx, SYSTEM, 9)).unwrap().count, 1);
+
+    add_cache(&store, &acme, new_cache(repo, "unused"), 5).await;
+    let wip = new_cache(repo, "wip");
+    write!(store, |tx| caches::reserve(tx, SYSTEM, wip.clone())).unwrap();
+    let gone = write!(store, |tx| caches::expire(tx, SYSTEM, Timestamp(1_000_000), 9)).unwrap();
+    assert_eq!((gone.count, gone.bytes), (1, 5));
+    write!(store, |tx| tx.execute("UPDATE caches SET created_at = 0", &[])).unwrap();
+    let gone = write!(store, |tx| caches::expire(tx, SYSTEM, Timestamp(0), 9)).unwrap();
+    assert_eq!(gone.count, 1, "the reservation that nobody finished");
+}
+on_both!(what_is_old_goes_with_its_objects_unless_it_is_kept);
+
+/// R9: a job that begins anew is not stopped by what it left itself.
+async fn what_an_earlier_claim_or_attempt_left_gives_way(store: Store) {
+    let acme = world(&store, "acme").await;
+    let (run, scope) = (acme.run, acme.scope());
+    let job = |id| Some(kiln_core::id::JobId(id));
+    let make = async |attempt, job, claim| {
+        let new = NewArtifact { attempt, job, claim, ..new_artifact(run, "report") };
+        write!(store, |tx| artifacts::create(tx, scope, &actor(), new.clone()))
+    };
+    let first = make(1, job(7), Some(1)).await.unwrap();
+    refusal(make(1, job(7), Some(1)).await);
+    refusal(make(1, job(8), Some(9)).await);
+    let second = make(1, job(7), Some(2)).await.unwrap();
+    assert_ne!(first, second);
+    refusal(make(1, job(7), Some(1)).await);
+    let third = make(2, job(8), Some(1)).await.unwrap();
+    let found = write!(store, |tx| artifacts::by_name(tx, scope, run, "report")).unwrap();
+    assert_eq!((found.id, found.attempt, found.claim), (third, 2, Some(1)));
+
+    let reserve = async |by| {
+        let new = NewCache { by, ..new_cache(acme.repo, "wip") };
+        write!(store, |tx| caches::reserve(tx, SYSTEM, new.clone()))
+    };
+    let claimed = |job, claim| Some((kiln_core::id::JobId(job), claim));
+    reserve(claimed(7, 1)).await.unwrap();
+    refusal(reserve(claimed(7, 1)).await);
+    refusal(reserve(claimed(8, 2)).await);
+    reserve(claimed(7, 2)).await.unwrap();
+}
+on_both!(what_an_earlier_claim_or_attempt_left_gives_way);

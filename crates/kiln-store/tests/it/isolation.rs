@@ -45,6 +45,10 @@ fn wanted(of: &World) -> caches::Wanted {
     }
 }
 
+fn filter(of: &World) -> caches::Filter {
+    caches::Filter { repo: of.repo, key: None, git_ref: None }
+}
+
 /// Every function that gets or lists.
 async fn questions(tx: &mut Tx<'_>, scope: Scope, of: &World) -> Result<Answers, StoreError> {
     let mut all = directory_questions(tx, scope, of).await;
@@ -145,6 +149,9 @@ async fn content_questions(tx: &mut Tx<'_>, scope: Scope, of: &World) -> Answers
         storage::uses(tx, scope, 100);
         caches::get(tx, scope, of.cache);
         caches::list(tx, scope, of.repo, page());
+        caches::search(tx, scope, &filter(of), (caches::Order::Used, false), (0, 9));
+        caches::total(tx, scope, &filter(of));
+        caches::usage(tx, scope, of.repo);
         caches::look_up(tx, scope, &wanted(of));
     }
 }
@@ -294,14 +301,20 @@ async fn content_attempts(tx: &mut Tx<'_>, scope: Scope, of: &World) -> Answers 
         manifests::transfer(tx, scope, of.manifest, to, "object", &of.object.to_string());
         manifests::remove(tx, scope, of.manifest, "object", &of.object.to_string());
         manifests::due(tx, scope, 10);
+        manifests::forget(tx, scope, of.manifest);
         artifacts::create(tx, scope, by, new_artifact(of.run, "sneaky"));
         artifacts::finalize(tx, scope, of.artifact, of.object, &hash, 1);
         artifacts::set_keep(tx, scope, by, of.artifact, true);
         artifacts::delete(tx, scope, by, of.artifact);
         caches::reserve(tx, scope, new_cache(of.repo, "sneaky"));
-        caches::finalize(tx, scope, of.cache, of.object, 1);
-        caches::touch(tx, scope, of.cache);
-        caches::evict(tx, scope, of.repo, 0);
+        caches::finalize(tx, scope, of.cache, of.object, &hash, 1);
+        caches::hit(tx, scope, of.cache, true);
+        caches::evict(tx, scope, (of.repo, "trusted"), 0, 9);
+        caches::over_budget(tx, scope, "trusted", [0, 0], 9);
+        caches::expire(tx, scope, now, 9);
+        caches::delete(tx, scope, by, of.cache);
+        caches::delete_by_key(tx, scope, by, (of.repo, "deps-1", None));
+        artifacts::expire(tx, scope, 9);
     }
 }
 
@@ -328,7 +341,7 @@ async fn what_belongs_to_another_organization_looks_like_nothing(store: Store) {
     let own = ask(&store, acme.scope(), &acme).await;
     let foreign = ask(&store, other.scope(), &acme).await;
     let nothing = ask(&store, other.scope(), &World::missing()).await;
-    assert_eq!(own.len(), 75);
+    assert_eq!(own.len(), 78);
     for ((own, foreign), nothing) in own.iter().zip(&foreign).zip(&nothing) {
         let (question, foreign) = foreign;
         assert_eq!(foreign, &nothing.1, "{question}");
@@ -351,10 +364,10 @@ async fn what_belongs_to_another_organization_cannot_be_changed(store: Store) {
     let before = ask(&store, acme.scope(), &acme).await;
     let foreign = attempt(&store, other.scope(), &acme).await;
     let nothing = attempt(&store, other.scope(), &World::missing()).await;
-    assert_eq!(foreign.len(), 86);
+    assert_eq!(foreign.len(), 92);
     for (foreign, nothing) in foreign.iter().zip(&nothing) {
         assert_eq!(foreign, nothing);
-        let silent = ["runners::seen", "runners::set_health", "tokens::used", "caches::touch"];
+        let silent = ["runners::seen", "runners::set_health", "tokens::used", "caches::hit"];
         let is_silent = silent.iter().any(|name| foreign.0.contains(name));
         let expected = if is_silent { "Ok(" } else { "Err(Refused(NotFound(" };
         assert!(foreign.1.starts_with(expected), "{foreign:?}");

@@ -290,7 +290,7 @@ async fn content(tx: &mut Tx<'_>, world: &mut World) -> Result<(), StoreError> {
     world.cache = caches::reserve(tx, scope, new_cache(world.repo, "deps-1")).await?;
     let upload = uploads::reserve(tx, scope, new_upload(world.org, &world.name)).await?;
     world.upload = upload.id;
-    caches::finalize(tx, scope, world.cache, world.object, 10).await
+    caches::finalize(tx, scope, world.cache, world.object, &hash_of("cache"), 10).await
 }
 
 pub(crate) fn new_upload(org: OrgId, name: &str) -> uploads::NewUpload {
@@ -315,6 +315,7 @@ pub(crate) fn new_artifact(run: RunId, name: &str) -> artifacts::NewArtifact {
         run,
         attempt: 1,
         job: None,
+        claim: None,
         name: name.to_owned(),
         content_type: "application/zip".to_owned(),
         expires_at: None,
@@ -329,6 +330,7 @@ pub(crate) fn new_cache(repo: RepoId, key: &str) -> caches::NewCache {
         trust: "trusted".to_owned(),
         key: key.to_owned(),
         version: "v1".to_owned(),
+        by: None,
     }
 }
 

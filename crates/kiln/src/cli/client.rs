@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use kiln_core::time::Timestamp;
 
 use super::access::{LoginArgs, TokenArgs, WhoamiArgs};
+use super::content::{ArtifactsArgs, CacheArgs};
 use super::fleet::{PauseArgs, QueueArgs, ResumeArgs, RunnersArgs};
 use super::storage::StorageArgs;
 use super::{ProgressView, repo::RepoArgs};
@@ -23,6 +24,8 @@ pub(crate) enum ClientCommand {
     Repo(RepoArgs),
     Runners(RunnersArgs),
     Queue(QueueArgs),
+    Artifacts(ArtifactsArgs),
+    Cache(CacheArgs),
     Storage(StorageArgs),
     Pause(PauseArgs),
     Resume(ResumeArgs),

@@ -104,7 +104,17 @@ impl Client {
 
     /// A question in GitHub's own shapes: they have what ours leave out.
     pub(crate) fn github(&self, path: &[&str]) -> Call<'_> {
-        Call::new(self, Method::GET, self.url(path))
+        self.github_call(Method::GET, path)
+    }
+
+    pub(crate) fn github_call(&self, method: Method, path: &[&str]) -> Call<'_> {
+        Call::new(self, method, self.url(path))
+    }
+
+    /// Asks an address that says itself what it is good for, without showing a token.
+    pub(crate) fn plain(&self, url: &str) -> Result<reqwest::RequestBuilder> {
+        let url = Url::parse(url).context("the server named an address that is none")?;
+        Ok(self.http.get(url))
     }
 
     pub(crate) fn get(&self, path: &[&str]) -> Call<'_> {

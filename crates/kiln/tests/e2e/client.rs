@@ -44,14 +44,14 @@ jobs:
 ";
 
 /// `kiln up`, and a repository to try it with.
-struct Up {
-    place: Place,
-    data: PathBuf,
+pub(crate) struct Up {
+    pub(crate) place: Place,
+    pub(crate) data: PathBuf,
     child: Child,
 }
 
 impl Up {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let place = Place::new();
         let data = place.path().join("data");
         std::fs::create_dir_all(place.path().join("home")).expect("the directory is ours");
@@ -81,12 +81,12 @@ impl Up {
         command
     }
 
-    fn kiln(&self, args: &[&str]) -> Answer {
+    pub(crate) fn kiln(&self, args: &[&str]) -> Answer {
         Answer::of(&self.command(args).output().expect("the binary was built for this test"))
     }
 
     /// A run of this workflow, by its slug.
-    fn trigger(&self, workflow: &str) -> String {
+    pub(crate) fn trigger(&self, workflow: &str) -> String {
         let answer = self.kiln(&["trigger", workflow, "--add", "--json"]);
         let slug = answer.code(0).json()["runs"][0]["slug"].as_str().map(str::to_owned);
         slug.expect("a run was started")

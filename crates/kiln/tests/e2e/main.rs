@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "these tests start the real binary")]
 
 mod actions;
+mod artifacts;
 mod beside;
 mod called_secrets;
 mod cancel;

@@ -7,8 +7,8 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::StreamExt as _;
-use kiln_blob::{BlobError, Span};
-use kiln_core::id::{JobId, OrgId};
+use kiln_blob::{BlobError, Digest, Span};
+use kiln_core::id::{ArtifactId, JobId, OrgId};
 use kiln_core::time::Timestamp;
 use kiln_proto::blob::{Blob, CompleteUpload, Exists, Link, NewUpload, Present, Upload};
 use kiln_proto::problem::Problem;
@@ -22,6 +22,8 @@ use crate::http::error::{Answer, Failure};
 use crate::http::extract::{Json, OptionalJson, Path, Query as Params};
 use crate::http::openapi::Problems;
 use crate::service::blobs::{self, Asker, Opened};
+use crate::service::content::artifacts::ZIP;
+use crate::service::content::seen;
 use crate::service::report;
 use crate::storage::Grant;
 
@@ -37,6 +39,7 @@ pub(crate) fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(read))
         .routes(routes!(link))
         .routes(routes!(read_signed))
+        .routes(routes!(read_artifact))
         .layer(DefaultBodyLimit::max(QUESTION));
     let bytes = OpenApiRouter::new().routes(routes!(send)).layer(DefaultBodyLimit::disable());
     questions.merge(bytes)
@@ -199,6 +202,50 @@ async fn read_signed(
     let whole = span.unwrap_or(Span::All);
     let opened = blobs::open_signed(&app, &grant, &signed.signature, &hash, whole);
     answer(opened.await?, span.is_some(), &hash)
+}
+
+/// An artifact, at an address that the server gave
+///
+/// What it holds was written by a job: it is a download, and never shown as a page.
+#[utoipa::path(
+    get, path = "/api/signed/artifacts/{artifact_id}/{file}", tag = "bytes",
+    params(("artifact_id" = i64, Path), ("file" = String, Path), Signed),
+    responses(
+        (status = 200, description = "All of it", body = String, content_type = "application/octet-stream"),
+        (status = 206, description = "A part", body = String, content_type = "application/octet-stream"),
+        (status = 410, description = "Its time is over", body = Problem),
+        (status = 416, description = "There are fewer bytes", body = Problem),
+        Problems,
+    ),
+    security(())
+)]
+async fn read_artifact(
+    State(app): State<Shared>,
+    Path((id, file)): Path<(i64, String)>,
+    Params(signed): Params<Signed>,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let (span, id) = (span(&headers), ArtifactId(id));
+    let grant = signed.grant("GET", seen::object(id, &file));
+    let whole = span.unwrap_or(Span::All);
+    let (artifact, opened) = seen::open(&app, &grant, &signed.signature, id, whole).await?;
+    let hash = artifact.hash.as_deref().and_then(Digest::from_slice);
+    let hash = hash.map(|hash| hash.to_string()).unwrap_or_default();
+    let mut response = answer(opened, span.is_some(), &hash)?;
+    let headers = response.headers_mut();
+    if artifact.content_type == ZIP {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(ZIP));
+    }
+    headers.insert(header::CONTENT_DISPOSITION, attachment(&file));
+    Ok(response)
+}
+
+/// The name under which a browser keeps it: without what headers cannot say.
+fn attachment(file: &str) -> HeaderValue {
+    let plain = |c: char| c.is_ascii_graphic() && !"\"\\;".contains(c) || c == ' ';
+    let name: String = file.chars().map(|c| if plain(c) { c } else { '_' }).collect();
+    let text = format!("attachment; filename=\"{name}\"");
+    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("attachment"))
 }
 
 /// One range of bytes. What asks for several, or in other units, gets all.

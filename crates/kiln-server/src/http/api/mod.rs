@@ -1,11 +1,13 @@
 //! Kiln's own interface, below `/api`.
 
 mod about;
+mod artifacts;
 pub(super) mod blobs;
 mod events;
 mod jobs;
 mod keys;
 mod logs;
+mod manifests;
 mod page;
 mod params;
 mod pause;
@@ -22,6 +24,7 @@ use utoipa_axum::router::OpenApiRouter;
 use crate::app::Shared;
 
 // GitHub's interface reads the same things.
+pub(super) use artifacts::artifact_id;
 pub(super) use jobs::{job_id, stream as log_stream};
 pub(super) use logs::live;
 pub(super) use params::OfLive;
@@ -31,6 +34,7 @@ pub(super) use runs::{run_id, status_of};
 pub fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()
         .merge(about::routes())
+        .merge(artifacts::routes())
         .merge(repos::routes())
         .merge(runs::routes())
         .merge(jobs::routes())
@@ -40,6 +44,7 @@ pub fn routes() -> OpenApiRouter<Shared> {
         .merge(queue::routes())
         .merge(runners::routes())
         .merge(keys::routes())
+        .merge(manifests::routes())
         .merge(storage::routes())
         .merge(tokens::routes())
         .merge(welcome::routes())

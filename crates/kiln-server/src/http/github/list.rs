@@ -21,10 +21,10 @@ const DEEPEST: u64 = 10_000;
 pub(super) struct Paging {
     /// 100 at most.
     #[param(minimum = 1, maximum = 100)]
-    per_page: Option<u32>,
+    pub(super) per_page: Option<u32>,
     /// Counts from one.
     #[param(minimum = 1)]
-    page: Option<u32>,
+    pub(super) page: Option<u32>,
 }
 
 /// Where a page begins and ends.
@@ -55,6 +55,12 @@ impl Window {
     pub(super) fn first(self) -> Page {
         let all = u32::try_from(self.skip + self.take).unwrap_or(u32::MAX);
         Page::first(all.min(Page::LARGEST))
+    }
+
+    /// How many entries to pass over, and how many to take.
+    pub(super) fn piece(self) -> (u32, u32) {
+        let number = |size: usize| u32::try_from(size).unwrap_or(u32::MAX);
+        (number(self.skip), number(self.take))
     }
 
     /// `Link` as GitHub's clients follow it.

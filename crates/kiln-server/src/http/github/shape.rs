@@ -12,7 +12,7 @@ use crate::service::names::RepoName;
 use crate::service::runs::{self, Attempt, Named};
 
 /// Where the interface of a repository begins.
-fn base(app: &App, repo: &RepoName) -> String {
+pub(super) fn base(app: &App, repo: &RepoName) -> String {
     format!("{}/repos/{}", app.config.public_url, repo.full())
 }
 
@@ -21,7 +21,7 @@ fn user(login: &str) -> User {
 }
 
 /// GitHub's times have no parts of a second.
-fn time(at: Timestamp) -> String {
+pub(super) fn time(at: Timestamp) -> String {
     let whole = Timestamp(at.0 / 1_000 * 1_000).rfc3339();
     whole.replace(".000Z", "Z")
 }

@@ -7,13 +7,16 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use kiln_core::id::{JobId, RunnerId};
 use kiln_proto::headers::{RUNNER_TOKEN, WORKER_TOKEN};
+use kiln_store::claims::Lease;
 use kiln_store::{Refusal, StoreError};
+use serde::Deserialize;
 
 use crate::app::{App, Shared};
 use crate::clock;
 use crate::fleet::{Member, Use};
 use crate::http::error::{Answer, Failure};
 use crate::http::extract::Path;
+use crate::service::report;
 use crate::token::JobAccess;
 
 /// The runner that the path names, and that calls. Known before any body is read.
@@ -39,6 +42,28 @@ impl FromRequestParts<Shared> for OfJob {
     async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Answer<Self> {
         let Path((job, attempt)) = Path::<(i64, u32)>::from_request_parts(parts, app).await?;
         job_of(app, &parts.headers, job, attempt).map(Self)
+    }
+}
+
+/// The lease of a job that the path names, that the token is for, and that is not over.
+#[derive(Debug)]
+pub(super) struct Working(pub(super) Lease);
+
+/// The part of a path that names a claim, whatever follows it.
+#[derive(Debug, Deserialize)]
+struct Named {
+    id: i64,
+    attempt: u32,
+}
+
+impl FromRequestParts<Shared> for Working {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Answer<Self> {
+        let Path(Named { id, attempt }) = Path::from_request_parts(parts, app).await?;
+        let access = job_of(app, &parts.headers, id, attempt)?;
+        let over = || Failure::unauthorized("the job of this token is over");
+        report::lease(app, access).await?.ok_or_else(over).map(Self)
     }
 }
 

@@ -21,7 +21,7 @@ use crate::http::error::{Answer, Failure};
 use crate::token::JobAccess;
 
 pub use ingest::complete;
-pub use read::{Opened, link, open, open_signed, out_of_range};
+pub use read::{Opened, link, open, open_here, open_signed, out_of_range};
 pub use upload::{receive, reserve};
 
 /// Who asks for bytes, or sends them.
@@ -75,7 +75,7 @@ fn size_of(size: u64) -> Answer<i64> {
 
 /// What went wrong with bytes, for whoever sent or wanted them.
 #[expect(clippy::needless_pass_by_value, reason = "it ends an error, as `map_err` has it")]
-fn unkept(error: BlobError) -> Failure {
+pub(crate) fn unkept(error: BlobError) -> Failure {
     if error.is_of_sender() {
         return Failure::invalid(error.to_string());
     }

@@ -54,29 +54,37 @@ pub async fn open(
     read(app, org, hash, span).await
 }
 
-/// An archive may be cut between the look at its row and at its place; then it is somewhere else.
+/// Bytes, or where they can be had without us.
 async fn read(app: &App, org: OrgId, hash: Digest, span: Span) -> Answer<Opened> {
-    match read_once(app, org, hash, span).await? {
-        Some(opened) => Ok(opened),
-        None => read_once(app, org, hash, span).await?.ok_or_else(|| {
-            tracing::error!(%hash, "bytes are not where their row says");
-            Failure::unavailable("the bytes cannot be read at the moment; try again")
-        }),
+    let blob = blob(app, org, hash).await?;
+    if let (Body::At(place), Some(direct)) = (&blob.body, app.storage.backend().direct())
+        && Storage::is_plain(place)
+    {
+        let name = Name::new(place.as_str()).map_err(unkept)?;
+        return direct.get_url(&name, LIFE).await.map(Opened::There).map_err(unkept);
     }
+    open_here(app, org, hash, span).await
 }
 
-async fn read_once(app: &App, org: OrgId, hash: Digest, span: Span) -> Answer<Option<Opened>> {
+/// Bytes from this server, which says what they are, wherever they lie. An archive may be cut between the look at
+/// its row and at its place; then it is somewhere else.
+pub async fn open_here(app: &App, org: OrgId, hash: Digest, span: Span) -> Answer<Opened> {
+    for _ in 0..2 {
+        if let Some(found) = open_once(app, org, hash, span).await? {
+            return Ok(Opened::Here(found));
+        }
+    }
+    tracing::error!(%hash, "bytes are not where their row says");
+    Err(Failure::unavailable("the bytes cannot be read at the moment; try again"))
+}
+
+async fn open_once(app: &App, org: OrgId, hash: Digest, span: Span) -> Answer<Option<Found>> {
     let blob = blob(app, org, hash).await?;
     let size = u64::try_from(blob.size).map_err(Failure::internal)?;
     let place = match blob.body {
-        Body::Inline(bytes) => return cut(bytes, span).map(|found| Some(Opened::Here(found))),
+        Body::Inline(bytes) => return cut(bytes, span).map(Some),
         Body::At(place) => place,
     };
-    if let (true, Some(direct)) = (Storage::is_plain(&place), app.storage.backend().direct()) {
-        let name = Name::new(place).map_err(unkept)?;
-        let url = direct.get_url(&name, LIFE).await.map_err(unkept)?;
-        return Ok(Some(Opened::There(url)));
-    }
     let mut found = match app.storage.read(&place, span).await {
         Err(BlobError::NotFound(_)) => return Ok(None),
         Err(BlobError::OutOfRange { .. }) => return Err(out_of_range(size)),
@@ -85,7 +93,7 @@ async fn read_once(app: &App, org: OrgId, hash: Digest, span: Span) -> Answer<Op
     if found.range == (0..size) && !Storage::is_checked(&place) {
         found.content = checked(found.content, hash, Some(size));
     }
-    Ok(Some(Opened::Here(found)))
+    Ok(Some(found))
 }
 
 fn cut(bytes: Vec<u8>, span: Span) -> Answer<Found> {

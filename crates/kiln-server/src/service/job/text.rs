@@ -1,7 +1,7 @@
 //! What the text of a job says about it, before it runs.
 
 use kiln_core::plan::{
-    Data, Job, MapKey, Plan, Step, StepKind, StepsJob, Template, UseTarget, Workflow,
+    Data, Job, MapKey, Permissions, Plan, Step, StepKind, StepsJob, Template, UseTarget, Workflow,
 };
 use kiln_lang::expr::coerce::{to_number, to_text};
 
@@ -10,9 +10,10 @@ const USUAL_MINUTES: u32 = 360;
 /// The most that a job may name.
 const MOST_MINUTES: f64 = 100_000.0;
 
-/// A plan of one workflow with one job; what that needs comes with the contexts.
-pub(super) fn reduced(workflow: &Workflow, job: &Job) -> Plan {
-    let job = Job { needs: Vec::new(), ..job.clone() };
+/// A plan of one workflow with one job; what that needs comes with the contexts, and what it was granted by
+/// those who call the workflow stands with the job.
+pub(super) fn reduced(workflow: &Workflow, job: &Job, granted: Option<Permissions>) -> Plan {
+    let job = Job { needs: Vec::new(), permissions: granted, ..job.clone() };
     let workflow = Workflow {
         path: workflow.path.clone(),
         name: workflow.name.clone(),

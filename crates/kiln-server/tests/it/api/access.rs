@@ -1,9 +1,15 @@
 //! Nobody sees or does what is not theirs.
 
 use kiln_core::access::Right;
-use kiln_core::id::{OrgId, RegistrationKeyId, RunnerId, TokenId};
+use kiln_core::id::{
+    ArtifactId, CacheId, ManifestId, OrgId, RegistrationKeyId, RunId, RunnerId, TokenId,
+};
 use kiln_server::token::{Kind, Secret};
 use kiln_store::Tx;
+use kiln_store::content::artifacts::{self, NewArtifact};
+use kiln_store::content::caches::{self, NewCache};
+use kiln_store::content::manifests;
+use kiln_store::content::objects::{self, NewObject};
 use kiln_store::directory::members::Role;
 use kiln_store::directory::registration_keys::{self, NewRegistrationKey};
 use kiln_store::directory::runners::{self, About, NewRunner};
@@ -14,10 +20,12 @@ use serde_json::{Value, json};
 
 use super::openapi::routes;
 use super::people::{As, CI, Person, commit, empty, person, reply, site};
-use crate::support::{SYSTEM, Server, from_now, somebody};
+use crate::support::{Place, SYSTEM, Server, from_now, somebody};
 
 /// What everybody may ask without saying who they are.
-const OPEN: [&str; 7] = [
+const OPEN: [&str; 10] = [
+    "/.well-known/openid-configuration",
+    "/.well-known/jwks",
     "/health",
     "/ready",
     "/startup",
@@ -26,6 +34,7 @@ const OPEN: [&str; 7] = [
     // Their addresses are signed.
     "/api/uploads/{id}",
     "/api/signed/{hash}",
+    "/api/signed/artifacts/{artifact_id}/{file}",
 ];
 /// What runners and workers ask; they have tests of their own.
 const MACHINES: [&str; 6] = [
@@ -87,6 +96,9 @@ struct Things {
     key: RegistrationKeyId,
     token: TokenId,
     queue: i64,
+    artifact: ArtifactId,
+    cache: CacheId,
+    manifest: ManifestId,
 }
 
 async fn things(server: &Server, admin: &Person<'_>) -> Things {
@@ -131,13 +143,61 @@ async fn things(server: &Server, admin: &Person<'_>) -> Things {
     });
     let (runner, key, token) = made.await.unwrap();
     let queue = queues["items"][0]["id"].as_i64().unwrap();
-    Things { run, job: claimed.job.0, runner, key, token, queue }
+    let (artifact, cache, manifest) = content(server, &place, run).await;
+    Things { run, job: claimed.job.0, runner, key, token, queue, artifact, cache, manifest }
+}
+
+/// An artifact and a cache, both complete, and a manifest.
+async fn content(server: &Server, place: &Place, run: i64) -> (ArtifactId, CacheId, ManifestId) {
+    let Place { org, repo, .. } = *place;
+    let work = async move |tx: &mut Tx<'_>| {
+        let new = NewObject {
+            org,
+            kind: "artifact".to_owned(),
+            blob: None,
+            provider_object_id: None,
+            expires_at: None,
+            tags: Vec::new(),
+        };
+        let object = objects::create(tx, SYSTEM, new).await?;
+        let new = NewArtifact {
+            run: RunId(run),
+            attempt: 1,
+            job: None,
+            claim: None,
+            name: "dist".to_owned(),
+            content_type: "application/zip".to_owned(),
+            expires_at: None,
+            overwrite: false,
+        };
+        let artifact = artifacts::create(tx, SYSTEM, &somebody(), new).await?;
+        artifacts::finalize(tx, SYSTEM, artifact, object, &[7; 32], 1).await?;
+        let new = NewCache {
+            repo,
+            git_ref: "refs/heads/main".to_owned(),
+            trust: "trusted".to_owned(),
+            key: "k".to_owned(),
+            version: "v".to_owned(),
+            by: None,
+        };
+        let cache = caches::reserve(tx, SYSTEM, new).await?;
+        caches::finalize(tx, SYSTEM, cache, object, &[7; 32], 1).await?;
+        let manifest = manifests::create(tx, SYSTEM, org, None, None).await?;
+        Ok((artifact, cache, manifest))
+    };
+    server.app.store.write(work).await.unwrap()
 }
 
 /// A body that each route would take.
 fn body_for(path: &str) -> Option<Value> {
     if path.ends_with("/pause") {
         Some(json!({ "reason": "x" }))
+    } else if path.ends_with("/keep") {
+        Some(json!({ "keep": true }))
+    } else if path.ends_with("/resources") {
+        Some(json!({ "type": "object", "id": 1 }))
+    } else if path.ends_with("/claim") {
+        Some(json!({ "from": "1", "type": "object", "id": 1 }))
     } else if path.ends_with("/dispatches") {
         Some(json!({ "ref": "main" }))
     } else {
@@ -175,6 +235,9 @@ async fn what_belongs_to_others_does_not_exist(server: Server) {
             ("id", path) if path.contains("/tokens/") => other.token.to_string(),
             ("id", path) if path.contains("/uploads/") => "1".to_owned(),
             ("hash", _) => "a".repeat(64),
+            ("artifact_id", _) => other.artifact.to_string(),
+            ("cache_id", _) => other.cache.to_string(),
+            ("manifest_id", _) => other.manifest.to_string(),
             (name, path) => panic!("the test has no {name} for {path}"),
         };
         let filled = fill(path, &value);

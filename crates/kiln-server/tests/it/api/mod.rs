@@ -2,10 +2,12 @@
 
 mod access;
 mod admin;
+mod content;
 mod github;
 mod hardening;
 mod live;
 mod logs;
+mod manifests;
 mod openapi;
 pub(crate) mod people;
 mod runs;

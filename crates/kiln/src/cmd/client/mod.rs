@@ -1,5 +1,7 @@
 //! Commands that ask a server. All do their work on one thread, and say what failed in words.
 
+mod artifacts;
+mod cache;
 mod cancel;
 mod interrupt;
 mod login;
@@ -51,6 +53,8 @@ async fn dispatch(command: &ClientCommand, console: &mut Console) -> Result<Outc
         ClientCommand::Repo(args) => repo::run(args, console).await,
         ClientCommand::Runners(args) => runners::run(args, console).await,
         ClientCommand::Queue(args) => queue::run(args, console).await,
+        ClientCommand::Artifacts(args) => artifacts::run(args, console).await,
+        ClientCommand::Cache(args) => cache::run(args, console).await,
         ClientCommand::Storage(args) => storage::run(args, console).await,
         ClientCommand::Pause(args) => pause::run(args, console).await,
         ClientCommand::Resume(args) => pause::resume(args, console).await,

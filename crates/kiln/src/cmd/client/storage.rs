@@ -92,7 +92,7 @@ fn collected(done: &Collection) -> String {
 }
 
 /// `1.5 MiB`.
-fn size(bytes: u64) -> String {
+pub(super) fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let power = (bytes.checked_ilog2().unwrap_or(0) / 10).min(4);
     if power == 0 {

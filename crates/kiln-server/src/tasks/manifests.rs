@@ -1,0 +1,66 @@
+//! Cleans up what manifests own whose time is over, in the order of their priorities.
+
+use std::time::Duration;
+
+use kiln_store::content::manifests::{self, Manifest, ManifestState};
+use kiln_store::{Scope, StoreError, Tx};
+
+use super::driver::{Done, Duty, Pass, Plan};
+use crate::app::App;
+use crate::service::manifests::{Kind, clean_up};
+
+const SCOPE: Scope = Scope::System(kiln_store::Duty::Retention);
+/// How many manifests one pass looks at.
+const MOST: u32 = 20;
+/// How many resources of a manifest go in one transaction.
+const PIECE: usize = 200;
+
+/// A pass can be cut off anywhere: what was cleaned up has left its manifest, and the next finds the rest.
+#[derive(Debug, Default)]
+pub(super) struct Manifests;
+
+impl Duty for Manifests {
+    fn plan(&self) -> Plan {
+        Plan { name: "manifests", every: Duration::from_mins(1), wakes: None, everywhere: false }
+    }
+
+    fn pass<'a>(&'a mut self, app: &'a App) -> Pass<'a> {
+        Box::pin(async {
+            let due = async |tx: &mut Tx<'_>| manifests::due(tx, SCOPE, MOST).await;
+            let due = app.store.read(due).await?;
+            let (mut gone, mut resources, mut more) = (0, 0, false);
+            for manifest in due {
+                let (cleaned, is_over) = one(app, manifest).await?;
+                resources += cleaned;
+                gone += usize::from(is_over);
+                more |= cleaned >= PIECE;
+            }
+            if resources + gone == 0 {
+                return Ok(Done::said("nothing to do"));
+            }
+            let report = format!("{resources} resources cleaned up, {gone} manifests are over");
+            tracing::info!(report, "manifests were cleaned up");
+            Ok(Done::said(report).and_more(more))
+        })
+    }
+}
+
+/// The next piece of a manifest. Says how much of it went, and whether it is over.
+async fn one(app: &App, manifest: Manifest) -> Result<(usize, bool), StoreError> {
+    let (org, id) = (manifest.org, manifest.id);
+    let work = async move |tx: &mut Tx<'_>| {
+        let mut cleaned = 0;
+        let owned = manifests::resources(tx, SCOPE, id).await?;
+        let ours = owned.iter().filter(|resource| Kind::read(&resource.kind).is_some());
+        for resource in ours.take(PIECE) {
+            clean_up(tx, org, id, resource).await?;
+            cleaned += 1;
+        }
+        let is_over = manifests::get(tx, SCOPE, id).await?.state == ManifestState::Expired;
+        if is_over {
+            manifests::forget(tx, SCOPE, id).await?;
+        }
+        Ok((cleaned, is_over))
+    };
+    app.store.write(work).await
+}
