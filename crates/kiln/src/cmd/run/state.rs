@@ -18,6 +18,20 @@ pub(super) fn state_directory() -> Result<PathBuf> {
     Ok(home.join(".local/state/kiln"))
 }
 
+/// Where caches are kept between runs. Who moves all that Kiln keeps moves them, too.
+#[expect(clippy::disallowed_methods, reason = "the environment says where caches belong")]
+pub(super) fn cache_directory() -> Result<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    if set("KILN_STATE").is_some() {
+        return Ok(state_directory()?.join("caches"));
+    }
+    if let Some(directory) = set("XDG_CACHE_HOME") {
+        return Ok(Path::new(&directory).join("kiln"));
+    }
+    let home = std::env::home_dir().context("there is no home directory; set KILN_STATE")?;
+    Ok(home.join(".cache/kiln"))
+}
+
 /// A new directory for this run, named by its time and process.
 #[expect(clippy::disallowed_methods, reason = "runs are named by when they started")]
 pub(super) fn run_directory() -> Result<PathBuf> {
