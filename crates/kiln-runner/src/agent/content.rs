@@ -245,3 +245,6 @@ impl Read for Download {
         Ok(count)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -212,3 +212,69 @@ fn while_working<T>(mut stream: &TcpStream, pause: Duration, work: impl FnOnce()
 }
 
 const _: () = assert!(MOST_AT_ONCE <= MOST_BYTES);
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::net::TcpListener;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn lists_of_blocks_are_read() {
+        let check = |xml: &str, expect: Option<&[&str]>| {
+            let list = block_list(xml.as_bytes()).ok();
+            assert_eq!(
+                list,
+                expect.map(|ids| ids.iter().map(|id| (*id).to_owned()).collect()),
+                "{xml}"
+            );
+        };
+        check("<BlockList></BlockList>", Some(&[]));
+        check("<?xml version=\"1.0\"?>\n<BlockList/>", Some(&[]));
+        check(
+            "<BlockList>\n <Latest>a=</Latest>\n <Committed> b+ </Committed></BlockList>",
+            Some(&["a=", "b+"]),
+        );
+        check("<BlockList><Latest>a</Committed></BlockList>", None);
+        check("<Latest>a</Latest>", None);
+    }
+
+    #[test]
+    fn names_of_files_stay_within_their_header() {
+        let check = |name: &str, expect: &str| assert_eq!(disposition(name), expect);
+        check("a b.zip", "attachment; filename=\"a b.zip\"");
+        check(
+            "a\"b\r\n.zip",
+            "attachment; filename=\"a_b__.zip\"; filename*=UTF-8''a%22b%0D%0A.zip",
+        );
+        check("ä", "attachment; filename=\"_\"; filename*=UTF-8''%C3%A4");
+    }
+
+    #[test]
+    fn who_waits_for_an_answer_hears_that_somebody_is_there() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        let line = b"HTTP/1.1 102 Processing\r\n\r\n";
+        let mut heard = vec![0; 2 * line.len()];
+        let done = while_working(&server, Duration::from_millis(5), || {
+            client.read_exact(&mut heard).unwrap();
+            7
+        });
+        assert_eq!((done, heard), (7, line.repeat(2)));
+    }
+
+    proptest! {
+        #[test]
+        fn no_list_and_no_range_is_too_odd(text: String, size: u64) {
+            let _ = block_list(text.as_bytes());
+            let _ = block_list(format!("<BlockList>{text}</BlockList>").as_bytes());
+            if let Span::Part(from, to) = span(&text, size) {
+                prop_assert!(from < to && to <= size);
+            }
+        }
+    }
+}

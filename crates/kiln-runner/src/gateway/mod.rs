@@ -15,6 +15,8 @@ mod request;
 mod rest;
 mod services;
 mod spool;
+#[cfg(test)]
+mod tests;
 mod token;
 mod twirp;
 

@@ -300,3 +300,43 @@ fn too_large() -> Refusal {
     let most = MOST_BYTES >> 30;
     Refusal::new(Reason::TooLarge, format!("an upload may have {most} GiB in {MOST_BLOCKS} blocks"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_grow_together_in_any_order() {
+        let check = |added: &[(u64, u64)], expect: &[(u64, u64)]| {
+            let mut ranges = Ranges::default();
+            added.iter().for_each(|(from, to)| ranges.add(*from, *to));
+            assert_eq!(ranges.0, expect, "{added:?}");
+        };
+        check(&[(0, 4), (4, 9)], &[(0, 9)]);
+        check(&[(4, 9), (0, 4)], &[(0, 9)]);
+        check(&[(6, 9), (0, 2), (2, 6)], &[(0, 9)]);
+        check(&[(6, 9), (0, 2)], &[(0, 2), (6, 9)]);
+        check(&[(0, 9), (2, 3)], &[(0, 9)]);
+        check(&[(2, 3), (5, 6), (0, 9)], &[(0, 9)]);
+    }
+
+    #[test]
+    fn an_upload_has_bounds() {
+        let directory = tempfile::tempdir().unwrap();
+        let spool = Spool::new(directory.path().join("spool")).unwrap();
+        let upload = Upload::default();
+        let piece = |size: u64| {
+            let mut piece = spool.file().unwrap();
+            piece.size = size;
+            piece
+        };
+        upload.add_block("a".to_owned(), piece(MOST_BYTES - 1)).unwrap();
+        upload.add_block("a".to_owned(), piece(MOST_BYTES)).unwrap();
+        let refused = upload.add_block("b".to_owned(), piece(1)).unwrap_err();
+        assert_eq!(refused.reason, Reason::TooLarge);
+        assert!(upload.writer_at(MOST_BYTES + 1, &spool).is_err());
+        let list = vec!["a".to_owned(); MOST_BLOCKS + 1];
+        assert_eq!(upload.assemble(list, &spool).unwrap_err().reason, Reason::TooLarge);
+        assert_eq!(fs::read_dir(directory.path().join("spool")).unwrap().count(), 1, "`a` alone");
+    }
+}
