@@ -176,6 +176,7 @@ impl Services for OnServer {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "errors are mapped by it")]
 fn refusal(fault: Fault) -> Refusal {
     let message = fault.to_string();
     let reason = match fault {

@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
@@ -45,11 +46,11 @@ impl Door {
     }
 
     /// Begins the upload of a cache. What this job began and did not complete is begun anew.
-    pub(super) fn begin_cache(&self, new: NewCache) -> Result<std::sync::Arc<Pending>, Refusal> {
+    pub(super) fn begin_cache(&self, new: &NewCache) -> Result<Arc<Pending>, Refusal> {
         let entry = Entry::Cache(new.clone());
         let id = match self.grants.pending(&entry) {
             Some(pending) => pending.id,
-            None => self.services.reserve_cache(&new).map_err(twirp::denied)?,
+            None => self.services.reserve_cache(new).map_err(twirp::denied)?,
         };
         self.grants.begin(entry, id)
     }

@@ -1,5 +1,7 @@
 //! The first version of caches, which older clients speak: REST, with pieces at any place.
 
+use std::sync::Arc;
+
 use serde_json::json;
 
 use super::door::{Door, no_such};
@@ -46,11 +48,11 @@ fn reserve(door: &Door, request: &mut Request<'_>) -> Answer {
     if body["cacheSize"].as_u64().is_some_and(|size| size > MOST_BYTES) {
         return Err(Refusal::invalid(format!("a cache may have {} GiB", MOST_BYTES >> 30)).into());
     }
-    let pending = door.begin_cache(new)?;
+    let pending = door.begin_cache(&new)?;
     Ok(Reply::json_with("201 Created", &json!({"cacheId": pending.id})))
 }
 
-fn pending(door: &Door, id: i64) -> Result<std::sync::Arc<Pending>, Refusal> {
+fn pending(door: &Door, id: i64) -> Result<Arc<Pending>, Refusal> {
     let nothing = || Refusal::not_found(format!("no cache {id} was begun in this job"));
     door.grants.numbered(id).ok_or_else(nothing)
 }

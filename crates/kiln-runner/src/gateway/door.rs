@@ -91,25 +91,25 @@ impl Door {
     fn route(&self, request: &mut Request<'_>) -> Answer {
         let path = request.head.path.clone();
         if let Some(call) = path.strip_prefix("/twirp/github.actions.results.api.v1.") {
-            self.admit(request, &self.tokens.runtime)?;
+            admit(request, &self.tokens.runtime)?;
             return twirp::answer(self, request, call);
         }
         if let Some(rest) = path.strip_prefix("/_apis/artifactcache/") {
-            self.admit(request, &self.tokens.runtime)?;
+            admit(request, &self.tokens.runtime)?;
             return cache_v1::answer(self, request, rest);
         }
         if let Some(number) = path.strip_prefix("/blobs/") {
             return blobs::answer(self, request, number);
         }
         if let Some(rest) = path.strip_prefix("/api/v3/") {
-            self.admit(request, &self.facts.token)?;
+            admit(request, &self.facts.token)?;
             return rest::answer(self, request, rest);
         }
         match path.as_str() {
             "/.well-known/openid-configuration" => oidc::configuration(self),
             "/.well-known/jwks" => oidc::keys(self),
             oidc::PATH if self.facts.may_identify => {
-                self.admit(request, &self.tokens.identity)?;
+                admit(request, &self.tokens.identity)?;
                 oidc::answer(self, request)
             }
             oidc::PATH => {
@@ -119,15 +119,15 @@ impl Door {
             _ => Err(no_such(request)),
         }
     }
+}
 
-    /// Only the token for this door opens it.
-    fn admit(&self, request: &Request<'_>, token: &str) -> Result<(), Stop> {
-        let given = request.credential().unwrap_or_default();
-        if !token.is_empty() && secret::is(given, token) {
-            return Ok(());
-        }
-        Err(Refusal::new(Reason::Unknown, "the token of the job is needed").into())
+/// Only the token for this door opens it.
+fn admit(request: &Request<'_>, token: &str) -> Result<(), Stop> {
+    let given = request.credential().unwrap_or_default();
+    if !token.is_empty() && secret::is(given, token) {
+        return Ok(());
     }
+    Err(Refusal::new(Reason::Unknown, "the token of the job is needed").into())
 }
 
 /// What the gateway does not have.

@@ -71,7 +71,7 @@ fn default_branch(github: &Object) -> String {
     let told = github.path(&["event", "repository", "default_branch"]).and_then(Value::as_str);
     let own = github.get("ref_name").and_then(Value::as_str);
     let is_branch = github.get("ref_type").and_then(Value::as_str) == Some("branch");
-    told.or(own.filter(|name| is_branch && !name.is_empty())).unwrap_or("main").to_owned()
+    told.or_else(|| own.filter(|name| is_branch && !name.is_empty())).unwrap_or("main").to_owned()
 }
 
 /// The gateway of a job; it is not there before it is needed.

@@ -1,5 +1,6 @@
 //! A request to the gateway, and what is answered.
 
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write as _};
 use std::net::TcpStream;
@@ -178,9 +179,9 @@ impl Reply {
         for (name, value) in &self.headers {
             // What comes from a client must not become a header of its own.
             let value: String = value.chars().filter(|c| !c.is_control()).collect();
-            head.push_str(&format!("{name}: {value}\r\n"));
+            let _ = write!(head, "{name}: {value}\r\n");
         }
-        head.push_str(&format!("Content-Length: {length}\r\nConnection: close\r\n\r\n"));
+        let _ = write!(head, "Content-Length: {length}\r\nConnection: close\r\n\r\n");
         stream.write_all(head.as_bytes())?;
         match self.body {
             Body::Words(words) => stream.write_all(&words),

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Read, Seek as _, SeekFrom, Write};
+use std::io::{self, BufWriter, Read as _, Seek as _, SeekFrom, Write};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -289,7 +289,7 @@ fn pour(path: &Path, to: &mut impl Write) -> io::Result<()> {
     }
 }
 
-pub(super) fn hex(bytes: &[u8]) -> String {
+fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
         let _ = write!(hex, "{byte:02x}");
         hex
@@ -309,7 +309,9 @@ mod tests {
     fn ranges_grow_together_in_any_order() {
         let check = |added: &[(u64, u64)], expect: &[(u64, u64)]| {
             let mut ranges = Ranges::default();
-            added.iter().for_each(|(from, to)| ranges.add(*from, *to));
+            for (from, to) in added {
+                ranges.add(*from, *to);
+            }
             assert_eq!(ranges.0, expect, "{added:?}");
         };
         check(&[(0, 4), (4, 9)], &[(0, 9)]);

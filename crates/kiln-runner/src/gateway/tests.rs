@@ -184,7 +184,7 @@ fn what_is_read_has_a_length_and_ranges() {
     world.ask("PUT", url, "", b"changed").status(404);
 }
 
-/// C5
+/// R7
 #[test]
 fn every_door_has_its_token_and_every_address_its_word() {
     let world = World::new();
@@ -225,7 +225,7 @@ fn every_door_has_its_token_and_every_address_its_word() {
     world.ask("PUT", &url, "", b"x").status(201);
 }
 
-/// R9
+/// R8
 #[test]
 fn half_an_upload_is_none_and_goes_with_the_gateway() {
     let world = World::new();

@@ -10,9 +10,9 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{delete, get, post, put};
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 
 use crate::gateway::Kind;
+use crate::local::digest as hash;
 
 use super::*;
 
@@ -40,10 +40,6 @@ struct World {
 fn problem(status: u16, detail: &str) -> Response {
     let body = json!({"type": "about:blank", "title": "no", "status": status, "detail": detail});
     (StatusCode::from_u16(status).unwrap(), body.to_string()).into_response()
-}
-
-fn hash(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn is_known(headers: &HeaderMap) -> bool {
@@ -219,7 +215,7 @@ fn bytes_are_sent_in_pieces_and_had_from_wherever_they_are() {
     world.runtime.shutdown_background();
 }
 
-/// R8, C5
+/// R8, R7
 #[test]
 fn what_the_server_says_is_handed_on() {
     let world = World::new();

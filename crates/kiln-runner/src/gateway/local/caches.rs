@@ -10,13 +10,11 @@ use std::time::{Duration, SystemTime};
 
 use kiln_core::time::Timestamp;
 use kiln_proto::content::{Cache, FindCache, NewCache};
-use sha2::{Digest as _, Sha256};
 
-use crate::local::now;
+use crate::local::{digest, now};
 use crate::random;
 
 use super::super::services::{Refusal, Spooled};
-use super::super::spool::hex;
 use super::take;
 
 /// The files of a cache. When the second was changed is when the cache was used.
@@ -199,7 +197,7 @@ fn touch(path: &Path) -> io::Result<()> {
 
 /// The folder of a cache: one for each key and version.
 fn name_of(key: &str, version: &str) -> String {
-    hex(&Sha256::digest(format!("{version}\0{key}")))
+    digest(format!("{version}\0{key}").as_bytes())
 }
 
 /// A number that clients can read as well: JavaScript has 53 bits.

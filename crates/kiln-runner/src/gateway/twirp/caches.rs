@@ -30,7 +30,7 @@ pub(super) fn find(door: &Door, body: &Value) -> Result<Value, Refusal> {
 
 pub(super) fn create(door: &Door, body: &Value) -> Result<Value, Refusal> {
     let new = new(text(body, "key")?, text(body, "version")?)?;
-    let pending = door.begin_cache(new)?;
+    let pending = door.begin_cache(&new)?;
     let address = door.address(&door.grants.give(Grant::Write(pending))?);
     Ok(json!({"ok": true, "signed_upload_url": address}))
 }

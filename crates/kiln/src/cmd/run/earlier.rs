@@ -11,6 +11,7 @@ use kiln_core::run::Refused;
 use kiln_runner::local::{Changes, Record, digest};
 use serde_json::{Value, json};
 
+use super::state::{is_abandoned, remove_used_up};
 use crate::output::Console;
 
 /// Raised when an older kiln would misunderstand the file.
@@ -31,8 +32,13 @@ pub(super) struct Earlier {
 impl Batch {
     /// From now on, this run is among the last of its repository.
     pub(super) fn add(&mut self, state: &Path, root: &Path, run: &Path) -> Result<()> {
-        self.runs.push(run.to_owned());
         let path = file_of(state, root)?;
+        if self.runs.is_empty() {
+            // What was killed could not clean up after itself.
+            let last = directories(&path).unwrap_or_default();
+            last.iter().filter(|run| is_abandoned(run)).for_each(|run| remove_used_up(run));
+        }
+        self.runs.push(run.to_owned());
         let text = json!({"version": VERSION, "repository": root, "runs": self.runs}).to_string();
         // Written beside and renamed, so that nobody ever reads half of it.
         let new = path.with_extension(format!("{}.new", std::process::id()));
@@ -73,22 +79,26 @@ fn last(state: &Path, root: &Path) -> Result<Vec<Earlier>> {
     if !path.exists() {
         bail!("there is no earlier run of `{}`; start one with `kiln run`", root.display());
     }
-    let wrong = |why: String| {
-        anyhow!("cannot read `{}`: {why}; start anew with `kiln run`", path.display())
-    };
-    let text = fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
-    let file: Value = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
-    match &file["version"] {
-        version if *version == VERSION => {}
-        other => return Err(wrong(format!("it is of version {other}, this kiln knows {VERSION}"))),
-    }
-    let runs: Vec<PathBuf> =
-        serde_json::from_value(file["runs"].clone()).map_err(|error| wrong(error.to_string()))?;
+    let runs = directories(&path)?;
     let read = |directory: PathBuf| match Record::read(&directory) {
         Ok(record) => Ok(Earlier { directory, record }),
         Err(why) => Err(anyhow!("{why}; start anew with `kiln run`")),
     };
     runs.into_iter().map(read).collect()
+}
+
+/// The directories of the runs that came last.
+fn directories(path: &Path) -> Result<Vec<PathBuf>> {
+    let wrong = |why: String| {
+        anyhow!("cannot read `{}`: {why}; start anew with `kiln run`", path.display())
+    };
+    let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let file: Value = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+    match &file["version"] {
+        version if *version == VERSION => {}
+        other => return Err(wrong(format!("it is of version {other}, this kiln knows {VERSION}"))),
+    }
+    serde_json::from_value(file["runs"].clone()).map_err(|error| wrong(error.to_string()))
 }
 
 /// Says what is different from the run that this one goes on from.

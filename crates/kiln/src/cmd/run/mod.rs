@@ -37,7 +37,7 @@ use crate::read;
 use earlier::{Batch, Earlier};
 use given::{given_inputs, pairs};
 use report::Screen;
-use state::{cache_directory, run_directory, state_directory};
+use state::{cache_directory, remove_used_up, run_directory, state_directory};
 
 /// One workflow that is about to run.
 struct Chosen {
@@ -202,9 +202,7 @@ fn one(
     batch.add(&state_directory()?, &root, &directory)?;
     let summary = execute(options, &tree, manner, console);
     guard.dismiss()?;
-    for used_up in ["files", "jobs", "repository.git"] {
-        let _ = std::fs::remove_dir_all(directory.join(used_up));
-    }
+    remove_used_up(&directory);
     guard.finish()?;
     let summary = summary?;
     if let Some(why) = &summary.unrecorded {

@@ -32,6 +32,20 @@ pub(super) fn cache_directory() -> Result<PathBuf> {
     Ok(home.join(".cache/kiln"))
 }
 
+/// Removes what a run needs only while it goes on: files, workspaces, uploads on their way.
+pub(super) fn remove_used_up(run: &Path) {
+    for used_up in ["files", "jobs", "repository.git"] {
+        let _ = std::fs::remove_dir_all(run.join(used_up));
+    }
+}
+
+/// Whether the process of a run is gone without having cleaned up.
+pub(super) fn is_abandoned(run: &Path) -> bool {
+    let name = run.file_name().unwrap_or_default().to_string_lossy();
+    let process = name.rsplit_once('-').map(|(_, process)| Path::new("/proc").join(process));
+    process.is_some_and(|process| !process.exists()) && run.join("jobs").exists()
+}
+
 /// A new directory for this run, named by its time and process.
 #[expect(clippy::disallowed_methods, reason = "runs are named by when they started")]
 pub(super) fn run_directory() -> Result<PathBuf> {

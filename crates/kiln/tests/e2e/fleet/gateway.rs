@@ -62,6 +62,7 @@ scenarios! {
     a_large_cache_goes_both_ways
     artifacts_are_uploaded_listed_downloaded_replaced_and_deleted
     a_large_artifact_goes_both_ways
+    jobs_side_by_side_do_not_disturb_each_other
     a_job_can_say_who_it_is_if_it_may
     only_actions_have_the_tokens_and_only_as_long_as_their_job_lasts
 }

@@ -1,12 +1,13 @@
 //! The scenarios by `kiln run`, and what is its own: what it says of artifacts, and where it keeps them.
 
 use std::fs;
+use std::process::Stdio;
 
 use serde_json::Value;
 
 use super::{Machine, scenarios, write};
 use crate::Place;
-use crate::run::commit_all;
+use crate::run::{commit_all, find, wait_for};
 
 struct Here(Place);
 
@@ -41,6 +42,7 @@ scenarios! {
     a_large_cache_goes_both_ways
     artifacts_are_uploaded_listed_downloaded_replaced_and_deleted
     a_large_artifact_goes_both_ways
+    jobs_side_by_side_do_not_disturb_each_other
     a_job_can_say_who_it_is_if_it_may
     only_actions_have_the_tokens_and_only_as_long_as_their_job_lasts
 }
@@ -97,6 +99,39 @@ fn a_run_that_goes_on_from_a_failed_one_has_its_artifacts() {
     let answer = place.kiln(&["run", "--from-failed"]);
     let lines = answer.code(0).out.lines().filter(|line| line.starts_with("artifact "));
     assert_eq!(lines.count(), 2, "{answer:#?}");
+}
+
+/// R8
+#[test]
+fn a_run_that_is_killed_in_the_middle_of_an_upload_leaves_nothing_to_be_read() {
+    let begin = super::script(
+        "const call = (method, body) => fetch(`${process.env.ACTIONS_RESULTS_URL}twirp/github.actions.results.api.v1.CacheService/${method}`, {
+          method: 'POST', body: JSON.stringify({key: 'k', version: 'v', ...body}),
+          headers: {authorization: `Bearer ${process.env.ACTIONS_RUNTIME_TOKEN}`}}).then(answer => answer.json());
+        assert.equal((await call('GetCacheEntryDownloadURL', {restore_keys: ['k']})).ok, false);
+        const {signed_upload_url: url} = await call('CreateCacheEntry', {});
+        if (process.env.GITHUB_RUN_ATTEMPT === '1') {
+          const blocks = [1, 2, 3].map(id => fetch(`${url}&comp=block&blockid=${id}`, {method: 'PUT', body: Buffer.alloc(20_000_000, id)}));
+          await Promise.all(blocks);
+          const hanging = fetch(url, {method: 'PUT', duplex: 'half', headers: {'content-length': '1000'}, body: new ReadableStream({
+            start: stream => stream.enqueue(Buffer.from('half of it'))})});
+          fs.writeFileSync('is-hanging', 'yes');
+          await hanging;
+        }",
+    );
+    let place = place(&[super::job("one", "", &[begin])]);
+    let mut killed =
+        place.command("", &["run"]).stdout(Stdio::null()).spawn().expect("it is built");
+    let state = place.path().join(".git/kiln-state");
+    wait_for(|| find(&state, "is-hanging"));
+    killed.kill().expect("it runs");
+    killed.wait().expect("it is dead");
+    // Files of uploads have numbers.
+    let spooled = || find(&state.join("runs"), "2");
+    assert!(spooled().is_some(), "it could not clean up");
+    place.kiln(&["run", "--from-failed"]).code(0);
+    assert_eq!(spooled(), None, "the next run did");
+    assert_eq!(find(&state.join("caches"), "archive"), None);
 }
 
 /// P9

@@ -23,7 +23,7 @@ fn modules() -> PathBuf {
     let fallback = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/npm/node_modules");
     let modules = env::var_os("KILN_TEST_NODE_MODULES").map_or(fallback, PathBuf::from);
     let modules = modules.canonicalize().expect("scripts/test installs what is needed from npm");
-    assert!(modules.join("@actions/cache").is_dir(), "there is no @actions/cache in {modules:?}");
+    assert!(modules.join("@actions/cache").is_dir(), "no @actions/cache in {}", modules.display());
     modules
 }
 

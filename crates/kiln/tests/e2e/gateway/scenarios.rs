@@ -173,7 +173,31 @@ pub(crate) fn a_large_artifact_goes_both_ways(machines: Machines<'_>) {
     run_all(machines, &jobs);
 }
 
-/// C5
+/// R5, R8
+pub(crate) fn jobs_side_by_side_do_not_disturb_each_other(machines: Machines<'_>) {
+    let save = script(
+        "const name = `part-${process.env.PART}`;
+        write(`out/${name}`, 3_000_000);
+        const both = await Promise.all([
+          artifact.uploadArtifact(name, [`out/${name}`], 'out'),
+          cache.saveCache([`out/${name}`], name),
+        ]);
+        assert.ok(both[0].id > 0 && both[1] > 0);
+        write('shared/file', 1_000_000);
+        await cache.saveCache(['shared'], 'shared');",
+    );
+    let matrix =
+        "    strategy: {matrix: {part: [a, b, c]}}\n    env: {PART: '${{ matrix.part }}'}\n";
+    let check = script(
+        "const {artifacts} = await artifact.listArtifacts();
+        assert.deepEqual(artifacts.map(it => it.name).sort(), ['part-a', 'part-b', 'part-c']);
+        assert.equal(await cache.restoreCache(['shared'], 'shared'), 'shared');
+        assert.equal(sha256('shared/file'), write('again', 1_000_000, 'shared/file'));",
+    );
+    run_all(machines, &[job("save", matrix, &[save]), job("check", "    needs: save\n", &[check])]);
+}
+
+/// R7
 pub(crate) fn a_job_can_say_who_it_is_if_it_may(machines: Machines<'_>) {
     let may = script(
         "const jwt = await core.getIDToken('https://cloud.example');
@@ -211,7 +235,7 @@ pub(crate) fn a_job_can_say_who_it_is_if_it_may(machines: Machines<'_>) {
     assert!(out.contains("it has ***"), "clients mask it: {out}");
 }
 
-/// P9, C5
+/// P9, R7
 pub(crate) fn only_actions_have_the_tokens_and_only_as_long_as_their_job_lasts(
     machines: Machines<'_>,
 ) {
