@@ -89,9 +89,10 @@ impl OnServer {
         format!("{}/{path}", self.base)
     }
 
-    fn complete(&self, path: &str, bytes: &Spooled) -> Result<(), Refusal> {
+    /// Returns the number of what is complete now.
+    fn complete(&self, path: &str, bytes: &Spooled) -> Result<i64, Refusal> {
         let body = Complete { hash: bytes.hash.clone(), size: bytes.size };
-        self.tell(&self.job(path), &body).map(drop)
+        Ok(self.post::<Reserved>(&self.job(path), &body)?.id)
     }
 
     /// Sends a part of a file to where the server wants it; returns how the store calls it.
@@ -119,8 +120,7 @@ impl Services for OnServer {
     }
 
     fn complete_cache(&self, id: i64, _: &NewCache, bytes: &Spooled) -> Result<i64, Refusal> {
-        self.complete(&format!("caches/{id}/complete"), bytes)?;
-        Ok(id)
+        self.complete(&format!("caches/{id}/complete"), bytes)
     }
 
     fn artifacts(&self) -> Result<Vec<Artifact>, Refusal> {
@@ -134,8 +134,7 @@ impl Services for OnServer {
     }
 
     fn complete_artifact(&self, id: i64, _: &NewArtifact, bytes: &Spooled) -> Result<i64, Refusal> {
-        self.complete(&format!("artifacts/{id}/complete"), bytes)?;
-        Ok(id)
+        self.complete(&format!("artifacts/{id}/complete"), bytes)
     }
 
     fn delete_artifact(&self, id: i64) -> Result<(), Refusal> {

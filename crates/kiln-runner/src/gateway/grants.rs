@@ -1,6 +1,6 @@
 //! Addresses that need no token: each is good for one thing, and ends with the job.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kiln_proto::content::{NewArtifact, NewCache};
@@ -11,7 +11,7 @@ use crate::random;
 use super::services::{Reason, Refusal, Stored};
 use super::spool::Upload;
 
-/// Addresses that one job can have at once.
+/// Addresses that one job can have at once; of more than that, the oldest for reading go.
 const MOST: usize = 10_000;
 /// Uploads that one job can have begun and not completed.
 const MOST_UPLOADS: usize = 256;
@@ -57,7 +57,8 @@ pub(super) struct Grants {
 
 #[derive(Debug, Default)]
 struct Inner {
-    given: HashMap<u64, (String, Grant)>,
+    /// By their age.
+    given: BTreeMap<u64, (String, Grant)>,
     last: u64,
     pending: Vec<Arc<Pending>>,
 }
@@ -72,8 +73,11 @@ impl Grants {
         let word = random::hex::<32>()?;
         let mut inner = self.inner();
         if inner.given.len() >= MOST {
-            let message = format!("this job has {MOST} addresses of uploads and downloads already");
-            return Err(Refusal::new(Reason::Unavailable, message));
+            let is_read = |grant: &Grant| matches!(grant, Grant::Read { .. });
+            let oldest = inner.given.iter().find(|(_, (_, grant))| is_read(grant));
+            if let Some(oldest) = oldest.map(|(number, _)| *number) {
+                inner.given.remove(&oldest);
+            }
         }
         inner.last += 1;
         let number = inner.last;

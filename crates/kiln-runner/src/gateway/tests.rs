@@ -41,11 +41,7 @@ impl Heard {
 impl World {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let caches = Caches {
-            all: directory.path().join("caches"),
-            repository: "r".to_owned(),
-            limit: 1 << 30,
-        };
+        let caches = Caches::new(directory.path().join("caches"), "r".to_owned(), 1 << 30);
         let shelf = Arc::new(Shelf::new(Artifacts::new(&directory.path().join("run")), caches));
         fs::create_dir(directory.path().join("run")).unwrap();
         let services = Arc::new(OnShelf::new(shelf, &Object::new(), None));

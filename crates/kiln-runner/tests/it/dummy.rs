@@ -55,7 +55,7 @@ fn dummy(steps: &str, control: &Control) -> (Report, Vec<String>) {
     let compiled = compile(&mut SourceMap::new(), "ci.yml", &workflow, &NoLibrary, None);
     let plan = Arc::new(compiled.plan.unwrap_or_else(|| panic!("{:#?}", compiled.diagnostics)));
     let place = |name: &str| directory.path().join(name);
-    let caches = Caches { all: place("caches"), repository: "it".to_owned(), limit: 0 };
+    let caches = Caches::new(place("caches"), "it".to_owned(), 0);
     let shelf = Arc::new(Shelf::new(Artifacts::new(directory.path()), caches));
     let task = Task {
         workflow: 0,

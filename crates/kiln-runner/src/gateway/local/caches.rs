@@ -6,6 +6,7 @@
 use std::fs::{self, File, FileTimes};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use kiln_core::time::Timestamp;
@@ -27,14 +28,16 @@ const ABANDONED: Duration = Duration::from_hours(24);
 /// More is not read.
 const LONGEST_ENTRY: u64 = 64 << 10;
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Caches {
     /// All caches of this machine.
-    pub all: PathBuf,
+    all: PathBuf,
     /// The folder of this repository in it.
-    pub repository: String,
+    repository: String,
     /// The bytes of all caches together.
-    pub limit: u64,
+    limit: u64,
+    /// How many bytes may be saved before all are counted again.
+    uncounted: Mutex<u64>,
 }
 
 /// A cache that is there.
@@ -45,6 +48,10 @@ struct Found {
 }
 
 impl Caches {
+    pub fn new(all: PathBuf, repository: String, limit: u64) -> Self {
+        Self { all, repository, limit, uncounted: Mutex::new(0) }
+    }
+
     fn own(&self) -> PathBuf {
         self.all.join(&self.repository)
     }
@@ -111,7 +118,7 @@ impl Caches {
                 return Err(error);
             }
         }
-        self.make_room();
+        self.make_room(bytes.size);
         Ok(id)
     }
 
@@ -123,8 +130,15 @@ impl Caches {
         Some(self.own().join(name).join(ARCHIVE))
     }
 
-    /// Removes what was not used for the longest time until the rest is small enough.
-    fn make_room(&self) {
+    /// Removes what was not used for the longest time until the rest is small enough. Those who save very
+    /// many small caches do not count all of them each time.
+    fn make_room(&self, saved: u64) {
+        let mut uncounted = self.uncounted.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(left) = uncounted.checked_sub(saved.max(1)) {
+            *uncounted = left;
+            return;
+        }
+        *uncounted = self.limit / 16;
         let folders = fs::read_dir(&self.all).into_iter().flatten().flatten();
         let mut all: Vec<Found> = folders
             .flat_map(|folder| {
@@ -217,8 +231,7 @@ mod tests {
         }
 
         fn caches(&self, repository: &str, limit: u64) -> Caches {
-            let all = self.0.path().join("caches");
-            Caches { all, repository: repository.to_owned(), limit }
+            Caches::new(self.0.path().join("caches"), repository.to_owned(), limit)
         }
 
         fn save(&self, caches: &Caches, key: &str, size: usize) -> i64 {

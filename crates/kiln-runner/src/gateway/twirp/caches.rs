@@ -83,10 +83,9 @@ fn check_key(key: &str) -> Result<(), Refusal> {
 
 /// The words by which clients know that this is a rule and no fault.
 pub(in super::super) fn denied(refusal: Refusal) -> Refusal {
-    match refusal.reason {
-        Reason::Forbidden => {
-            Refusal { message: format!("cache write denied: {}", refusal.message), ..refusal }
-        }
-        _ => refusal,
+    const WORDS: &str = "cache write denied:";
+    if refusal.reason != Reason::Forbidden || refusal.message.starts_with(WORDS) {
+        return refusal;
     }
+    Refusal { message: format!("{WORDS} {}", refusal.message), ..refusal }
 }

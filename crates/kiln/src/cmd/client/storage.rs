@@ -10,8 +10,9 @@ use crate::cli::{StorageArgs, StorageCommand};
 use crate::client::Client;
 use crate::output::Console;
 use crate::output::table::{Cell, Table, cut, whole};
-use crate::output::text::size;
 use crate::output::time::{self, ago};
+
+pub(super) use crate::output::text::size;
 
 pub(super) async fn run(args: &StorageArgs, console: &mut Console) -> Result<Outcome> {
     if let Some(StorageCommand::Gc { dry_run, server }) = &args.command {

@@ -271,11 +271,7 @@ fn prepare(
         host: host::host(args, origin)?,
         shelf: Arc::new(Shelf::new(
             Artifacts::new(&directory),
-            Caches {
-                all: cache_directory()?,
-                repository: earlier::name_of(repository.root())?,
-                limit: args.cache_limit,
-            },
+            Caches::new(cache_directory()?, earlier::name_of(repository.root())?, args.cache_limit),
         )),
         tool_cache: state_directory()?.join("tools"),
         directory,
