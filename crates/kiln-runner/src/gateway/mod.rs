@@ -46,7 +46,7 @@ pub(crate) struct Facts {
     token: String,
     /// It has `id-token: write`.
     may_identify: bool,
-    /// The interface of GitHub that the job's token is for, if that is not the gateway.
+    /// The token was given to the job by somebody who has an interface for it.
     elsewhere: bool,
 }
 

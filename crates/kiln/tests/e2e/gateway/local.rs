@@ -101,6 +101,31 @@ fn a_run_that_goes_on_from_a_failed_one_has_its_artifacts() {
     assert_eq!(lines.count(), 2, "{answer:#?}");
 }
 
+/// R5: on a server, these calls go to the server itself.
+#[test]
+fn the_interface_of_a_run_here_knows_its_repository_and_deletes_its_artifacts() {
+    let step = super::script(
+        "fs.writeFileSync('a.txt', 'hello');
+        await artifact.uploadArtifact('report', ['a.txt'], '.');
+        const [repositoryOwner, repositoryName] = process.env.GITHUB_REPOSITORY.split('/');
+        const findBy = {token, workflowRunId: Number(process.env.GITHUB_RUN_ID), repositoryOwner, repositoryName};
+        await assert.rejects(artifact.listArtifacts({findBy: {...findBy, token: 'another'}}), /token/);
+        await assert.rejects(artifact.listArtifacts({findBy: {...findBy, workflowRunId: 99}}), /own run/);
+        await artifact.deleteArtifact('report', {findBy});
+        assert.equal((await artifact.listArtifacts({findBy})).artifacts.length, 0);
+        const ask = path => fetch(`${process.env.GITHUB_API_URL}${path}`, {headers: {authorization: `token ${token}`}});
+        assert.equal((await (await ask(`/repos/${process.env.GITHUB_REPOSITORY}`)).json()).default_branch, 'main');
+        assert.equal((await ask('/user')).status, 404);",
+    );
+    let place = place(&[super::job("one", "", &[step])]);
+    let answer = place.kiln(&["run"]);
+    assert!(!answer.code(0).out.contains("artifact report"), "{answer:#?}");
+    // Whoever brings a token of GitHub's wants to speak with GitHub.
+    let step = super::script("assert.equal(process.env.GITHUB_API_URL, 'https://api.github.com');");
+    let place = self::place(&[super::job("one", "", &[step])]);
+    place.kiln(&["run", "--secret", "GITHUB_TOKEN=a-token-of-mine-1"]).code(0);
+}
+
 /// R8
 #[test]
 fn a_run_that_is_killed_in_the_middle_of_an_upload_leaves_nothing_to_be_read() {

@@ -137,12 +137,8 @@ pub(crate) fn artifacts_are_uploaded_listed_downloaded_replaced_and_deleted(
         const {artifact: found} = await artifact.getArtifact('again', {findBy});
         await artifact.downloadArtifact(found.id, {path: 'in4', findBy});
         assert.equal(fs.readFileSync('in4/two.txt', 'utf8'), 'second');
-        await artifact.deleteArtifact('again', {findBy});
-        assert.equal((await artifact.listArtifacts({findBy})).artifacts.length, 2);
-        await assert.rejects(artifact.listArtifacts({findBy: {...findBy, token: 'another'}}), /token/);
-        await assert.rejects(artifact.listArtifacts({findBy: {...findBy, repositoryName: 'another'}}), /another/);
-        const answer = await fetch(`${process.env.GITHUB_API_URL}/repos/${process.env.GITHUB_REPOSITORY}`, {headers: {authorization: `token ${token}`}});
-        assert.equal((await answer.json()).default_branch, 'main');",
+        await assert.rejects(artifact.listArtifacts({findBy: {...findBy, token: 'another'}}));
+        await assert.rejects(artifact.listArtifacts({findBy: {...findBy, repositoryName: 'another'}}));",
     );
     run_all(
         machines,
