@@ -186,6 +186,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "SIZE", default_value = "4GB", value_parser = limits::size)]
     pub(crate) log_limit: u64,
 
+    /// How large the caches of all repositories on this machine may become; the least used go first
+    #[arg(long, value_name = "SIZE", default_value = "10GB", value_parser = limits::size)]
+    pub(crate) cache_limit: u64,
+
     /// How to show what happens
     #[arg(long, value_enum, value_name = "VIEW", default_value_t = ProgressView::Auto)]
     pub(crate) progress: ProgressView,

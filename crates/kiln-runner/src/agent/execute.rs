@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use kiln_core::plan::Plan;
+use kiln_core::plan::{Access, Plan, Scope};
 use kiln_core::run::Conclusion;
 use kiln_core::value::{Object, Value};
 use kiln_fault::Point;
 use kiln_proto::job::Job;
 use kiln_proto::report::{Complete, Deployment, What};
 use serde_json::value::RawValue;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::action::{Mirror, Nodes, Resolver};
@@ -24,6 +25,8 @@ use crate::job::{self, Contexts, Host, Report, Task, write_event};
 use crate::origin::{Origin, Served};
 use crate::process::{Control, Tree};
 
+use super::content::OnServer;
+use super::http::Http;
 use super::identity::Identity;
 use super::metered::{Meter, Metered};
 use super::mirrors::{Mirrors, Wanted};
@@ -76,6 +79,9 @@ pub(super) struct Work {
     pub(super) shop: Arc<Shop>,
     pub(super) job: Box<Job>,
     pub(super) identity: Arc<Identity>,
+    /// Whom its artifacts and caches go to.
+    pub(super) http: Http,
+    pub(super) runtime: Handle,
     /// Where its repository is fetched from.
     pub(super) url: String,
     pub(super) slot: usize,
@@ -222,7 +228,6 @@ impl Work {
         contexts.github.insert("event_path", path(&event));
         contexts.github.insert("token", origin.token().into());
         let task = Task {
-            plan: Arc::new(plan),
             workflow: 0,
             job: 0,
             name: job.job_name.clone(),
@@ -230,6 +235,14 @@ impl Work {
             environment: job.environment.clone(),
             secrets: origin.with_token(secrets.visible),
             masker,
+            may_identify: may_identify(&plan),
+            services: Arc::new(OnServer::new(
+                self.http.clone(),
+                self.runtime.clone(),
+                job.reference(),
+                &job.token,
+            )),
+            plan: Arc::new(plan),
             places: room.places.clone(),
         };
         let meter = Meter::new();
@@ -310,6 +323,14 @@ fn completed(report: Report, meter: &Meter) -> Complete {
         used: meter.used(),
         ..Complete::default()
     }
+}
+
+/// Whether the only job of a plan has `id-token: write`. The server decides; this only tells actions.
+fn may_identify(plan: &Plan) -> bool {
+    let root = plan.root();
+    let said = root.jobs.first().and_then(|job| job.permissions.as_ref());
+    let said = said.or(root.permissions.as_ref());
+    said.is_some_and(|said| said.get(Scope::IdToken) == Access::Write)
 }
 
 fn contexts(job: &Job) -> Result<Contexts, Obstacle> {

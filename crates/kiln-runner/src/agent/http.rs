@@ -7,8 +7,10 @@ use std::time::Duration;
 use kiln_proto::headers;
 use kiln_proto::problem::Problem;
 use kiln_proto::version::PROTOCOL;
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
-use reqwest::{Certificate, Client, Method, StatusCode};
+use reqwest::header::{
+    AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, ETAG, LOCATION, RANGE, RETRY_AFTER,
+};
+use reqwest::{Certificate, Client, Method, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -122,6 +124,56 @@ impl Http {
         self.call(Method::PUT, path, Some(token), body, PATIENCE).await
     }
 
+    /// Any call in the name of a job.
+    pub(super) async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        token: &str,
+        body: Body,
+    ) -> Result<Answer, Fault> {
+        self.call(method, path, Some(token), body, PATIENCE).await
+    }
+
+    /// Bytes of the server, from one of them on. The server may say that they are elsewhere, where its
+    /// token is nobody's business.
+    pub(super) async fn bytes(
+        &self,
+        path: &str,
+        token: &str,
+        from: u64,
+    ) -> Result<Response, Fault> {
+        let get = |address: String| {
+            let request = self.client.get(address);
+            if from > 0 { request.header(RANGE, format!("bytes={from}-")) } else { request }
+        };
+        let request = get(self.address(path)).header(headers::PROTOCOL, PROTOCOL);
+        let request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+        let mut response = request.send().await.map_err(|error| away(&error))?;
+        if response.status().is_redirection() {
+            let there = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
+            let there = self.address(there.unwrap_or_default());
+            response = get(there).send().await.map_err(|error| away(&error))?;
+        }
+        refused(response).await
+    }
+
+    /// Sends bytes to an address that the server gave, without a token. Returns what the store calls them.
+    pub(super) async fn send(
+        &self,
+        address: &str,
+        body: reqwest::Body,
+        length: u64,
+        wait: Duration,
+    ) -> Result<Option<String>, Fault> {
+        let request = self.client.put(self.address(address)).timeout(wait);
+        let request = request.header(CONTENT_LENGTH, length).body(body);
+        let response = request.send().await.map_err(|error| away(&error))?;
+        let response = refused(response).await?;
+        let tag = response.headers().get(ETAG).and_then(|value| value.to_str().ok());
+        Ok(tag.map(str::to_owned))
+    }
+
     async fn call(
         &self,
         method: Method,
@@ -199,6 +251,23 @@ fn away(error: &reqwest::Error) -> Fault {
         cause = next.source();
     }
     Fault::Away { why, after: None }
+}
+
+/// An answer that succeeded, or what its refusal means.
+async fn refused(mut response: Response) -> Result<Response, Fault> {
+    const WORDS: usize = 64 << 10;
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| away(&error))? {
+        body.extend_from_slice(&chunk);
+        if body.len() > WORDS {
+            break;
+        }
+    }
+    Err(fault(status, None, &body))
 }
 
 /// What a refusal means. Only a problem document comes from a server of ours: something in between may

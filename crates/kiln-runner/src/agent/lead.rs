@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use kiln_fault::Point;
 use kiln_proto::job::{Job, JobRef};
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -267,6 +268,8 @@ impl<'a> Lead<'a> {
         let work = Work {
             shop: Arc::clone(&self.agent.shop),
             identity,
+            http: self.agent.session.http.clone(),
+            runtime: Handle::current(),
             url: self.agent.session.http.address(&job.source.clone_url),
             job,
             slot,

@@ -8,6 +8,7 @@
 mod backoff;
 mod capabilities;
 mod clock;
+mod content;
 mod delivery;
 mod dispatcher;
 mod execute;

@@ -225,9 +225,22 @@ impl JobRun<'_, '_> {
         }
         let directory = frame.action.as_ref().map_or_else(PathBuf::new, |place| place.path.clone());
         let args = vec![directory.join(script).into_os_string()];
-        let server = Some(self.shared.host.origin.address(self.shared.tree)?);
-        let parts = ProcessParts { step_env: &frame.env, action_env: &action_env, timeout, server };
+        let offered = self.offered()?;
+        let parts =
+            ProcessParts { step_env: &frame.env, action_env: &action_env, timeout, offered };
         self.execute(frame, node.program, args, &cwd, &parts)
+    }
+
+    /// Where an action finds the repository and the services that it expects. Scripts are told none of it:
+    /// they see the public address, so that links work, and have no use for the tokens.
+    fn offered(&self) -> Result<Variables, String> {
+        let mut offered = Variables::default();
+        let server = self.shared.host.origin.address(self.shared.tree)?;
+        offered.insert("GITHUB_SERVER_URL".to_owned(), server);
+        let told = self.shared.gateway.tell()?;
+        self.output().conceal(&told.secrets);
+        offered.extend(told.variables.into_iter().map(|(name, value)| (name.to_owned(), value)));
+        Ok(offered)
     }
 
     fn checkout(&mut self, with: &Variables) -> Result<Done, String> {

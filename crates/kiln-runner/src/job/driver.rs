@@ -14,6 +14,7 @@ use kiln_lang::expr::coerce::{to_number, to_text, truthy};
 
 use crate::action::{Nodes, Resolver};
 use crate::backend::Backend;
+use crate::gateway::{Facts, Gateway};
 use crate::git::leashed;
 use crate::origin::Origin;
 use crate::process::{Control, Tree};
@@ -96,6 +97,8 @@ pub(super) struct Shared<'j> {
     pub(super) slots: Slots,
     /// Held while the files of the commit are written out.
     pub(super) exporting: Mutex<()>,
+    /// The services that actions expect.
+    pub(super) gateway: Gateway,
 }
 
 impl<'j> Shared<'j> {
@@ -115,6 +118,11 @@ impl<'j> Shared<'j> {
             deadline: OnceLock::new(),
             slots: Slots::default(),
             exporting: Mutex::default(),
+            gateway: Gateway::new(
+                Arc::clone(&task.services),
+                Facts::of(task, host.origin.is_for_others()),
+                task.places.scripts.join("gateway"),
+            ),
         }
     }
 }

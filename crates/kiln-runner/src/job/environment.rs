@@ -85,7 +85,8 @@ pub fn inheritable(
 }
 
 /// What a run serves on loopback must not be looked for behind a proxy.
-fn keep_from_proxies(environment: &mut Environment) {
+pub(super) fn keep_from_proxies(environment: &mut Environment) {
+    const LOOPBACK: &str = "localhost,.localhost,127.0.0.1";
     let is_proxy = |name: &OsString| name.to_string_lossy().to_lowercase().ends_with("_proxy");
     if !environment.keys().any(is_proxy) {
         return;
@@ -93,10 +94,13 @@ fn keep_from_proxies(environment: &mut Environment) {
     // Some programs read one, some the other.
     for name in ["no_proxy", "NO_PROXY"] {
         let exceptions = environment.entry(name.into()).or_default();
+        if exceptions.to_string_lossy().ends_with(LOOPBACK) {
+            continue;
+        }
         if !exceptions.is_empty() {
             exceptions.push(",");
         }
-        exceptions.push("localhost,.localhost,127.0.0.1");
+        exceptions.push(LOOPBACK);
     }
 }
 

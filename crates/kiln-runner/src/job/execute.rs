@@ -12,7 +12,7 @@ use crate::git::Leash;
 use crate::process::{Command, Control, End, Limits};
 
 use super::driver::JobRun;
-use super::environment::{Environment, Layers, Variables};
+use super::environment::{Environment, Layers, Variables, keep_from_proxies};
 use super::file_commands;
 use super::files::{CommandFiles, Left};
 use super::frame::Frame;
@@ -24,8 +24,8 @@ pub(super) struct ProcessParts<'p> {
     pub(super) step_env: &'p Variables,
     pub(super) action_env: &'p Variables,
     pub(super) timeout: Option<Duration>,
-    /// Where actions find the repository; scripts are told the public address, so that links work.
-    pub(super) server: Option<String>,
+    /// What only actions are told: where they find what they expect.
+    pub(super) offered: Variables,
 }
 
 pub(super) struct Executed {
@@ -122,10 +122,11 @@ impl JobRun<'_, '_> {
             runner: &self.shared.host.name,
         }
         .variables();
-        if let Some(server) = &parts.server {
-            protected.insert("GITHUB_SERVER_URL".to_owned(), server.clone());
+        protected.extend(parts.offered.clone());
+        let mut environment = self.environment(parts.step_env, parts.action_env, &protected);
+        if !parts.offered.is_empty() {
+            keep_from_proxies(&mut environment);
         }
-        let environment = self.environment(parts.step_env, parts.action_env, &protected);
         let unsecure = environment.get(OsStr::new("ACTIONS_ALLOW_UNSECURE_COMMANDS"));
         let allow_unsecure = unsecure.is_some_and(|value| value.eq_ignore_ascii_case("true"));
         let env = environment.into_iter().collect();

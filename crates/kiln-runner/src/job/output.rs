@@ -57,6 +57,14 @@ impl<'r> Output<'r> {
         self.voice().masker.occurs_in(text.as_bytes())
     }
 
+    /// From now on these are masked.
+    pub(super) fn conceal(&self, secrets: &[String]) {
+        if !secrets.is_empty() {
+            // What is too short to be masked is too short to be a secret.
+            let _ = self.voice().masker.add_all(secrets.iter().map(String::as_str));
+        }
+    }
+
     pub(super) fn step_started(&self, step: usize, name: &str) {
         let name = self.mask(name);
         self.reporter.step_started(step, &name);

@@ -56,7 +56,7 @@ impl JobRun<'_, '_> {
             step_env: &layered,
             action_env: &Variables::default(),
             timeout,
-            server: None,
+            offered: Variables::default(),
         };
         let done = self.execute(frame, script.program, args, &cwd, &parts);
         files::wipe(&script.path);

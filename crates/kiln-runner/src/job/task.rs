@@ -9,6 +9,8 @@ use kiln_core::run::Conclusion;
 use kiln_core::value::Object;
 use kiln_lang::expr::json;
 
+use crate::gateway::Services;
+
 use super::annotations::Annotation;
 use super::deployment::Deployment;
 use super::mask::Masker;
@@ -28,6 +30,10 @@ pub struct Task {
     pub secrets: Vec<(String, String)>,
     /// What must never be shown: all secrets of the run, also those that this job does not see.
     pub masker: Masker,
+    /// What actions can leave behind and find again.
+    pub services: Arc<dyn Services>,
+    /// It has `id-token: write`: its actions may ask for words that say who it is.
+    pub may_identify: bool,
     pub places: Places,
 }
 

@@ -12,6 +12,7 @@ mod state;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, SystemTime};
 
@@ -20,6 +21,7 @@ use kiln_core::time::Timestamp;
 use kiln_core::value::Object;
 use kiln_lang::engine::Expressions;
 
+use crate::gateway::local::{Left, Shelf};
 use crate::job::{Annotation, Deployment, Host, StepEnd, write_event};
 use crate::process::{Control, Tree};
 use crate::workspace::Pristine;
@@ -49,6 +51,8 @@ pub struct Options {
     pub directory: PathBuf,
     pub pristine: Pristine,
     pub host: Host,
+    /// Artifacts and caches.
+    pub shelf: Arc<Shelf>,
     pub tool_cache: PathBuf,
     /// The labels that this machine answers to; any label when there are none.
     pub labels: Vec<String>,
@@ -118,6 +122,7 @@ pub struct Summary {
     /// Why a later run cannot go on from this one.
     pub unrecorded: Option<String>,
     pub jobs: Vec<JobSummary>,
+    pub artifacts: Vec<Left>,
 }
 
 #[derive(Debug, Clone)]
@@ -411,7 +416,8 @@ impl World<'_> {
         };
         let (attempt, unrecorded) = (self.hood.run.attempt, self.unrecorded.clone());
         let jobs = self.names().summaries(&self.options.directory);
-        Summary { conclusion, attempt, unrecorded, jobs }
+        let artifacts = self.options.shelf.artifacts.left();
+        Summary { conclusion, attempt, unrecorded, jobs, artifacts }
     }
 }
 
@@ -424,7 +430,7 @@ fn prepare(options: &Options) -> std::io::Result<()> {
 
 /// The one place that looks at the clock.
 #[expect(clippy::disallowed_methods, reason = "this is the clock of a local run")]
-fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }

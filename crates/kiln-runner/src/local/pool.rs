@@ -4,12 +4,13 @@ use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Scope;
 
 use kiln_core::plan::{JobIndex, WorkflowIndex};
 use kiln_core::run::{Conclusion, LegNo};
 
+use crate::gateway::local::OnShelf;
 use crate::job::mask::Masker;
 use crate::job::{self, Contexts, Report, Task};
 use crate::process::{Control, Tree};
@@ -28,6 +29,8 @@ pub(super) struct Queued {
     pub(super) contexts: Contexts,
     /// The environment it deploys to, or why its name could not be evaluated.
     pub(super) environment: Result<Option<String>, String>,
+    /// It has `id-token: write`.
+    pub(super) may_identify: bool,
     /// What it sees of the secrets, or why they could not be handed on to it.
     pub(super) secrets: Result<Vec<(String, String)>, String>,
 }
@@ -209,15 +212,20 @@ impl<'p> Pool<'p> {
         contexts.github.insert("token", options.host.origin.token().into());
         let event = event_path(&options.directory).to_string_lossy().into_owned();
         contexts.github.insert("event_path", event.into());
+        let environment = queued.environment?;
+        let (shelf, at) = (Arc::clone(&options.shelf), environment.as_deref());
+        let services = OnShelf::new(shelf, &contexts.github, at);
         let task = Task {
             plan: options.start.run.plan.clone(),
             workflow: queued.workflow,
             job: queued.job,
             name: queued.name,
             contexts,
-            environment: queued.environment?,
+            environment,
             secrets: options.host.origin.with_token(queued.secrets?),
             masker: self.masker.clone(),
+            services: Arc::new(services),
+            may_identify: queued.may_identify,
             places: room.places.clone(),
         };
         let log = log_path(&options.directory, leg);

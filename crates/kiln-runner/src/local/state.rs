@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kiln_core::plan::matrix::leg_name;
+use kiln_core::plan::{Access, Scope};
 use kiln_core::run::{Conclusion, LegNo, LegState, Neighbourhood, NodeNo, NodeState};
 use kiln_core::value::{Object, Value};
 use kiln_lang::engine::{
@@ -47,6 +48,7 @@ impl Names<'_> {
         Queued {
             environment: leg_environment(self.expressions, self.hood, leg),
             secrets: self.secrets(leg),
+            may_identify: self.may_identify(row.node),
             leg,
             workflow: scope.workflow,
             job: node.job,
@@ -74,6 +76,18 @@ impl Names<'_> {
             .iter()
             .map(|(name, value)| (name.to_owned(), to_text(value).into_owned()))
             .collect())
+    }
+
+    /// A job of a called workflow that says nothing of its permissions has those of the call.
+    fn may_identify(&self, node: NodeNo) -> bool {
+        let scope = &self.hood.scopes[&self.hood.nodes[&node].scope];
+        let workflow = &self.hood.run.plan.workflows[scope.workflow];
+        let said = self.hood.job_of(node).permissions.as_ref().or(workflow.permissions.as_ref());
+        match (said, scope.caller) {
+            (Some(said), _) => said.get(Scope::IdToken) == Access::Write,
+            (None, Some(caller)) => self.may_identify(self.hood.legs[&caller].node),
+            (None, None) => false,
+        }
     }
 
     fn job_id(&self, node: NodeNo) -> &str {

@@ -5,9 +5,7 @@
 //! else, to those who know the token of the run. It starts with the first action that could ask and
 //! ends with the run.
 
-mod http;
 mod served;
-mod server;
 mod submodules;
 mod token;
 mod upload_pack;
@@ -19,11 +17,11 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::git::{GitError, Repository};
+use crate::loopback::server::{self, Server};
 use crate::process::{Control, Tree};
 use crate::random;
 
 pub use served::{Fetch, Served};
-use server::Server;
 use token::Tokens;
 use upload_pack::UploadPack;
 
@@ -48,6 +46,8 @@ struct Content {
 pub struct Origin {
     content: Arc<Content>,
     token: String,
+    /// The token is not of our making.
+    is_given: bool,
     tokens: Tokens,
     running: Mutex<Option<Running>>,
 }
@@ -83,6 +83,7 @@ impl Origin {
                 published: OnceLock::new(),
             }),
             token,
+            is_given: given.is_some(),
             running: Mutex::default(),
         })
     }
@@ -90,6 +91,12 @@ impl Origin {
     /// What `github.token` is.
     pub fn token(&self) -> &str {
         &self.token
+    }
+
+    /// Whether the token was given to the run: then it is for whoever made it, with an interface of its
+    /// own.
+    pub fn is_for_others(&self) -> bool {
+        self.is_given
     }
 
     /// The secrets of a job: GitHub gives each one a token.
@@ -142,7 +149,7 @@ impl Origin {
             bodies: AtomicUsize::new(0),
         };
         let answer: Arc<server::Answer> = Arc::new(move |stream: &_| upload_pack.answer(stream));
-        let server = Server::start(&answer)?;
+        let server = Server::start("origin", &answer)?;
         Ok(Running { server, control })
     }
 

@@ -1,17 +1,18 @@
 //! Answers what git asks of a server it only reads from, by way of git itself.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, Read, Seek as _, Write as _};
+use std::io::{self, BufReader, Read as _, Seek as _, Write as _};
 use std::net::{Shutdown, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::git;
+use crate::loopback::http::{Fault, Head, MAX_BODY};
+use crate::loopback::patience::Patience;
 use crate::process::{self, Command, Control, Ending, Ends, Limits, Sink, Stream, Tree};
 
-use super::http::{Fault, Head};
 use super::token::Tokens;
 
 /// A request must have arrived by then.
@@ -40,7 +41,7 @@ type Refusal = (&'static str, String);
 impl UploadPack {
     pub(super) fn answer(&self, stream: &TcpStream) {
         let _ = stream.set_write_timeout(Some(WRITE_TIME));
-        let mut from = BufReader::new(Deadline::of(stream));
+        let mut from = BufReader::new(Patience::within(stream, REQUEST_TIME));
         let refusal = match self.respond(&mut from, stream) {
             Ok(Ok(())) | Err(Fault::Gone) => None,
             Ok(Err(refusal)) => Some(refusal),
@@ -60,7 +61,7 @@ impl UploadPack {
 
     fn respond(
         &self,
-        from: &mut BufReader<Deadline<'_>>,
+        from: &mut BufReader<Patience<'_>>,
         stream: &TcpStream,
     ) -> Result<Result<(), Refusal>, Fault> {
         let head = Head::read(from)?;
@@ -112,12 +113,12 @@ impl UploadPack {
     }
 
     /// The body in a file that has no name any more.
-    fn body(&self, head: &Head, from: &mut BufReader<Deadline<'_>>) -> Result<File, Fault> {
+    fn body(&self, head: &Head, from: &mut BufReader<Patience<'_>>) -> Result<File, Fault> {
         let number = self.bodies.fetch_add(1, Ordering::Relaxed);
         let path = self.directory.join(format!("request-{number}"));
         let mut file = File::options().read(true).write(true).create_new(true).open(&path)?;
         fs::remove_file(&path)?;
-        head.copy_body(from, &mut file)?;
+        head.copy_body(from, &mut file, MAX_BODY)?;
         file.rewind()?;
         Ok(file)
     }
@@ -191,31 +192,6 @@ fn write_all(mut stream: &TcpStream, bytes: &[u8]) -> io::Result<()> {
 fn is_protocol(text: &str) -> bool {
     text.len() <= 200
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"=:._-".contains(&byte))
-}
-
-/// Reads from a connection until a point in time.
-struct Deadline<'s> {
-    stream: &'s TcpStream,
-    until: Instant,
-}
-
-impl<'s> Deadline<'s> {
-    #[expect(clippy::disallowed_methods, reason = "a time limit needs the clock")]
-    fn of(stream: &'s TcpStream) -> Self {
-        Self { stream, until: Instant::now() + REQUEST_TIME }
-    }
-}
-
-impl Read for Deadline<'_> {
-    #[expect(clippy::disallowed_methods, reason = "a time limit needs the clock")]
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = self.until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        self.stream.set_read_timeout(Some(left))?;
-        (&mut &*self.stream).read(buffer)
-    }
 }
 
 struct Unheard;

@@ -4,10 +4,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kiln_core::run::Conclusion;
+use kiln_core::value::Object;
 use kiln_lang::compile::{NoLibrary, compile};
 use kiln_lang::source::SourceMap;
 use kiln_runner::action::{Nodes, Resolver};
 use kiln_runner::backend::Dummy;
+use kiln_runner::gateway::local::{Artifacts, Caches, OnShelf, Shelf};
 use kiln_runner::git::Repository;
 use kiln_runner::job::mask::Masker;
 use kiln_runner::job::{Annotation, Contexts, Host, Places, Report, Reporter, StepEnd, Task, run};
@@ -53,6 +55,8 @@ fn dummy(steps: &str, control: &Control) -> (Report, Vec<String>) {
     let compiled = compile(&mut SourceMap::new(), "ci.yml", &workflow, &NoLibrary, None);
     let plan = Arc::new(compiled.plan.unwrap_or_else(|| panic!("{:#?}", compiled.diagnostics)));
     let place = |name: &str| directory.path().join(name);
+    let caches = Caches::new(place("caches"), "it".to_owned(), 0);
+    let shelf = Arc::new(Shelf::new(Artifacts::new(directory.path()), caches));
     let task = Task {
         workflow: 0,
         job: 0,
@@ -62,6 +66,8 @@ fn dummy(steps: &str, control: &Control) -> (Report, Vec<String>) {
         environment: None,
         secrets: vec![("KEY".to_owned(), "hush-hush".to_owned())],
         masker: Masker::default(),
+        services: Arc::new(OnShelf::new(shelf, &Object::new(), None)),
+        may_identify: false,
         places: Places {
             workspace: place("work"),
             temp: place("temp"),

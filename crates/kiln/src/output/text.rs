@@ -107,6 +107,17 @@ pub(crate) fn took(elapsed: Duration) -> String {
     if seconds < 99.95 { format!("{seconds:.1} s") } else { clock(elapsed) }
 }
 
+/// `1.5 MiB`.
+pub(crate) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let power = (bytes.checked_ilog2().unwrap_or(0) / 10).min(4);
+    if power == 0 {
+        return format!("{bytes} B");
+    }
+    let tenths = (u128::from(bytes) * 10) >> (10 * power);
+    format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[power as usize])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

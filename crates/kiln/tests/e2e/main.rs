@@ -15,6 +15,7 @@ mod eval;
 mod fake;
 mod fleet;
 mod from_failed;
+mod gateway;
 mod language;
 mod limits;
 mod lint;

@@ -6,13 +6,13 @@ use kiln_core::time::Timestamp;
 use kiln_proto::github::{Cache, CacheTrust, CacheUsage, Caches};
 use reqwest::Method;
 
-use super::storage::size;
 use super::{print_json, print_list};
 use crate::Outcome;
 use crate::cli::{CacheArgs, CacheCommand, CacheOrder, ServerArgs};
 use crate::client::Client;
 use crate::output::Console;
 use crate::output::table::{Cell, Table, cut, whole};
+use crate::output::text::size;
 use crate::output::time::{self, ago};
 
 /// How many one answer brings.

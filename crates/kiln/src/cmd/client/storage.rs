@@ -12,6 +12,8 @@ use crate::output::Console;
 use crate::output::table::{Cell, Table, cut, whole};
 use crate::output::time::{self, ago};
 
+use crate::output::text::size;
+
 pub(super) async fn run(args: &StorageArgs, console: &mut Console) -> Result<Outcome> {
     if let Some(StorageCommand::Gc { dry_run, server }) = &args.command {
         let client = Client::open(server)?;
@@ -89,17 +91,6 @@ fn collected(done: &Collection) -> String {
         "freed {freed}: {removed} blobs, {uploads} uploads that were given up, {strays} strays; \
          {unused} more are marked{more}"
     )
-}
-
-/// `1.5 MiB`.
-pub(super) fn size(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let power = (bytes.checked_ilog2().unwrap_or(0) / 10).min(4);
-    if power == 0 {
-        return format!("{bytes} B");
-    }
-    let tenths = (u128::from(bytes) * 10) >> (10 * power);
-    format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[power as usize])
 }
 
 #[cfg(test)]

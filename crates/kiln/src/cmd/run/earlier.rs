@@ -11,6 +11,7 @@ use kiln_core::run::Refused;
 use kiln_runner::local::{Changes, Record, digest};
 use serde_json::{Value, json};
 
+use super::state::{is_abandoned, remove_used_up};
 use crate::output::Console;
 
 /// Raised when an older kiln would misunderstand the file.
@@ -22,11 +23,22 @@ pub(super) struct Batch {
     runs: Vec<PathBuf>,
 }
 
+/// A run that another one goes on from.
+pub(super) struct Earlier {
+    pub(super) directory: PathBuf,
+    pub(super) record: Record,
+}
+
 impl Batch {
     /// From now on, this run is among the last of its repository.
     pub(super) fn add(&mut self, state: &Path, root: &Path, run: &Path) -> Result<()> {
-        self.runs.push(run.to_owned());
         let path = file_of(state, root)?;
+        if self.runs.is_empty() {
+            // What was killed could not clean up after itself.
+            let last = directories(&path).unwrap_or_default();
+            last.iter().filter(|run| is_abandoned(run)).for_each(|run| remove_used_up(run));
+        }
+        self.runs.push(run.to_owned());
         let text = json!({"version": VERSION, "repository": root, "runs": self.runs}).to_string();
         // Written beside and renamed, so that nobody ever reads half of it.
         let new = path.with_extension(format!("{}.new", std::process::id()));
@@ -38,18 +50,22 @@ impl Batch {
 }
 
 fn file_of(state: &Path, root: &Path) -> Result<PathBuf> {
+    Ok(state.join("repositories").join(format!("{}.json", name_of(root)?)))
+}
+
+/// What a repository is called where something is kept for it.
+pub(super) fn name_of(root: &Path) -> Result<String> {
     let root =
         fs::canonicalize(root).with_context(|| format!("cannot find `{}`", root.display()))?;
-    let name = digest(root.as_os_str().as_encoded_bytes());
-    Ok(state.join("repositories").join(format!("{name}.json")))
+    Ok(digest(root.as_os_str().as_encoded_bytes()))
 }
 
 /// What failed in the last `kiln run` of a repository.
-pub(super) fn failed(state: &Path, root: &Path) -> Result<Vec<Record>> {
-    let records = last(state, root)?;
-    let count = records.len();
-    let failed: Vec<Record> =
-        records.into_iter().filter(|record| record.conclusion.wants_another_try()).collect();
+pub(super) fn failed(state: &Path, root: &Path) -> Result<Vec<Earlier>> {
+    let runs = last(state, root)?;
+    let count = runs.len();
+    let failed: Vec<Earlier> =
+        runs.into_iter().filter(|run| run.record.conclusion.wants_another_try()).collect();
     if failed.is_empty() {
         let what = if count == 1 { "the last run" } else { "none of the last runs" };
         let verb = if count == 1 { "did not fail" } else { "failed" };
@@ -58,26 +74,31 @@ pub(super) fn failed(state: &Path, root: &Path) -> Result<Vec<Record>> {
     Ok(failed)
 }
 
-fn last(state: &Path, root: &Path) -> Result<Vec<Record>> {
+fn last(state: &Path, root: &Path) -> Result<Vec<Earlier>> {
     let path = file_of(state, root)?;
     if !path.exists() {
         bail!("there is no earlier run of `{}`; start one with `kiln run`", root.display());
     }
+    let runs = directories(&path)?;
+    let read = |directory: PathBuf| match Record::read(&directory) {
+        Ok(record) => Ok(Earlier { directory, record }),
+        Err(why) => Err(anyhow!("{why}; start anew with `kiln run`")),
+    };
+    runs.into_iter().map(read).collect()
+}
+
+/// The directories of the runs that came last.
+fn directories(path: &Path) -> Result<Vec<PathBuf>> {
     let wrong = |why: String| {
         anyhow!("cannot read `{}`: {why}; start anew with `kiln run`", path.display())
     };
-    let text = fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
+    let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
     let file: Value = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
     match &file["version"] {
         version if *version == VERSION => {}
         other => return Err(wrong(format!("it is of version {other}, this kiln knows {VERSION}"))),
     }
-    let runs: Vec<PathBuf> =
-        serde_json::from_value(file["runs"].clone()).map_err(|error| wrong(error.to_string()))?;
-    let read = |run: &PathBuf| {
-        Record::read(run).map_err(|why| anyhow!("{why}; start anew with `kiln run`"))
-    };
-    runs.iter().map(read).collect()
+    serde_json::from_value(file["runs"].clone()).map_err(|error| wrong(error.to_string()))
 }
 
 /// Says what is different from the run that this one goes on from.

@@ -16,6 +16,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use kiln_core::plan::Plan;
 use kiln_core::run::{Conclusion, Neighbourhood, Run};
 use kiln_core::value::Value;
+use kiln_runner::gateway::local::{Artifacts, Caches, Shelf};
 use kiln_runner::git::{Head, Repository};
 use kiln_runner::local::{EventSource, LocalRun, Options, Order, Record, Summary, github_context};
 use kiln_runner::origin::{Origin, Served};
@@ -33,10 +34,10 @@ use crate::inputs;
 use crate::output::{Console, Manner};
 use crate::read;
 
-use earlier::Batch;
+use earlier::{Batch, Earlier};
 use given::{given_inputs, pairs};
 use report::Screen;
-use state::{run_directory, state_directory};
+use state::{cache_directory, remove_used_up, run_directory, state_directory};
 
 /// One workflow that is about to run.
 struct Chosen {
@@ -44,7 +45,7 @@ struct Chosen {
     compiled: Compiled,
     order: Order,
     /// The run that this one goes on from.
-    earlier: Option<Record>,
+    earlier: Option<Earlier>,
 }
 
 pub(crate) fn run(args: &RunArgs, console: &mut Console) -> Result<Outcome> {
@@ -107,17 +108,17 @@ fn chosen(args: &RunArgs, console: &mut Console) -> Result<Option<Vec<Chosen>>> 
 /// The workflows that failed last time, as they were asked for then.
 fn again(args: &RunArgs, console: &mut Console) -> Result<Option<Vec<Chosen>>> {
     let mut chosen = Vec::new();
-    for record in earlier::failed(&state_directory()?, &find::home()?)? {
-        let path = PathBuf::from(&record.order.workflow);
+    for run in earlier::failed(&state_directory()?, &find::home()?)? {
+        let path = PathBuf::from(&run.record.order.workflow);
         if !path.is_file() {
             bail!("the workflow `{}` of the last run is gone", path.display());
         }
         let Some(compiled) = compiled::compile(&path, console)? else { return Ok(None) };
-        let mut order = record.order.clone();
+        let mut order = run.record.order.clone();
         order.dirty |= args.dirty;
         replace(&mut order.inputs, pairs(&args.input)?);
         replace(&mut order.vars, pairs(&args.var)?);
-        chosen.push(Chosen { path, compiled, order, earlier: Some(record) });
+        chosen.push(Chosen { path, compiled, order, earlier: Some(run) });
     }
     Ok(Some(select::fitting(chosen)?))
 }
@@ -180,7 +181,8 @@ fn one(
         let event = event(args)?;
         return super::plan::show(&plan, &compiled.triggers, &event, false, console);
     }
-    let start = start(plan, earlier.as_ref(), &head.commit, console)?;
+    let record = earlier.as_ref().map(|earlier| &earlier.record);
+    let start = start(plan, record, &head.commit, console)?;
     let manner = Manner::choose(args.json, args.progress)?;
     process::become_subreaper().context("cannot look after the children of steps")?;
     let tree = Tree::new(outer_tree().as_deref())?;
@@ -188,6 +190,10 @@ fn one(
     let program = std::env::current_exe().context("cannot find this program")?;
     let mut guard = Guard::start(&program, &tree)?;
     let options = prepare(args, order, &repository, head, start)?;
+    if let Some(Earlier { directory, .. }) = &earlier {
+        let artifacts = &options.shelf.artifacts;
+        artifacts.take_over(directory).context("cannot take over the artifacts of the last run")?;
+    }
     let directory = options.directory.clone();
     if args.json {
         let workflow = options.start.run.plan.root();
@@ -196,9 +202,7 @@ fn one(
     batch.add(&state_directory()?, &root, &directory)?;
     let summary = execute(options, &tree, manner, console);
     guard.dismiss()?;
-    for used_up in ["files", "jobs", "repository.git"] {
-        let _ = std::fs::remove_dir_all(directory.join(used_up));
-    }
+    remove_used_up(&directory);
     guard.finish()?;
     let summary = summary?;
     if let Some(why) = &summary.unrecorded {
@@ -265,6 +269,10 @@ fn prepare(
         jobs: args.jobs.unwrap_or_else(cores),
         pristine,
         host: host::host(args, origin)?,
+        shelf: Arc::new(Shelf::new(
+            Artifacts::new(&directory),
+            Caches::new(cache_directory()?, earlier::name_of(repository.root())?, args.cache_limit),
+        )),
         tool_cache: state_directory()?.join("tools"),
         directory,
         labels: args.label.clone(),

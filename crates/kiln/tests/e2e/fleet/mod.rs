@@ -7,6 +7,7 @@ mod clock;
 mod contract;
 mod cut;
 mod disk;
+mod gateway;
 mod killed;
 mod load;
 mod logs;

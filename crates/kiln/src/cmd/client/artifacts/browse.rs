@@ -8,7 +8,6 @@ use kiln_proto::content::ArtifactDetail;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::super::storage::size;
 use super::download::ZIP;
 use super::remote::Remote;
 use crate::Outcome;
@@ -16,6 +15,7 @@ use crate::client::Client;
 use crate::cmd::client::print_json;
 use crate::output::Console;
 use crate::output::table::{Cell, Table, cut, whole};
+use crate::output::text::size;
 use crate::zip::{Entry, Kind};
 
 fn must_be_archive(one: &ArtifactDetail) -> Result<()> {

@@ -10,7 +10,6 @@ use kiln_core::time::Timestamp;
 use kiln_proto::content::{ArtifactDetail, KeepArtifact, RunArtifacts};
 use reqwest::{Method, Url};
 
-use super::storage::size;
 use super::{named_or_latest, print_json, print_list};
 use crate::Outcome;
 use crate::cli::{Artifact, ArtifactsArgs, ArtifactsCommand, ServerArgs};
@@ -18,6 +17,7 @@ use crate::client::Client;
 use crate::client::target::{Target, What};
 use crate::output::Console;
 use crate::output::table::{Cell, Table, cut, whole};
+use crate::output::text::size;
 use crate::output::time::{self, ago, until};
 
 pub(super) async fn run(args: &ArtifactsArgs, console: &mut Console) -> Result<Outcome> {

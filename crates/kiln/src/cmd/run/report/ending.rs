@@ -13,7 +13,7 @@ use kiln_runner::local::{JobSummary, Summary};
 use super::watch::{FailedStep, Watch, Watched};
 use crate::output::frame::Size;
 use crate::output::one_line;
-use crate::output::text::{BAD, QUIET, column, fit, is_bad, said, shown, style, took, width};
+use crate::output::text::{BAD, QUIET, column, fit, is_bad, said, shown, size, style, took, width};
 
 /// The widest name of a job in the table.
 const NAME_COLUMNS: usize = 60;
@@ -43,8 +43,18 @@ impl Ending<'_> {
         if self.summary.jobs.len() > 1 {
             let _ = writeln!(text, "{}", counts(self.summary));
         }
+        self.artifacts(&mut text);
         let _ = writeln!(text, "{QUIET}logs: {}{QUIET:#}", self.directory.join("logs").display());
         text
+    }
+
+    /// What the jobs left for others, and where it is.
+    fn artifacts(&self, text: &mut String) {
+        for left in &self.summary.artifacts {
+            let name = one_line(&left.name);
+            let (size, place) = (size(left.size), left.path.display());
+            let _ = writeln!(text, "artifact {name}  {QUIET}{size}  {place}{QUIET:#}");
+        }
     }
 
     /// What one job leaves to say; nothing for most.

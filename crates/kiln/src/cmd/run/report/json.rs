@@ -67,8 +67,13 @@ pub(super) fn summary(summary: &Summary, directory: &Path) -> Value {
             })
         })
         .collect();
+    let artifacts: Vec<_> = summary
+        .artifacts
+        .iter()
+        .map(|left| json!({"name": left.name, "size": left.size, "path": left.path}))
+        .collect();
     json!({
         "event": "run_finished", "conclusion": summary.conclusion.github(), "attempt": summary.attempt, "jobs": jobs,
-        "directory": directory,
+        "directory": directory, "artifacts": artifacts,
     })
 }

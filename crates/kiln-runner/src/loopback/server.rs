@@ -8,16 +8,16 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// git opens one or two at a time; a job that opens more than this has gone wild.
+/// git opens one or two at a time, uploads open eight; a job that opens more than this has gone wild.
 const MAX_CONNECTIONS: usize = 64;
 /// How long the end of the run waits for answers that were cut off.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What answers a connection, in a thread of its own.
-pub(super) type Answer = dyn Fn(&TcpStream) + Send + Sync;
+pub(crate) type Answer = dyn Fn(&TcpStream) + Send + Sync;
 
 #[derive(Debug)]
-pub(super) struct Server {
+pub(crate) struct Server {
     port: u16,
     shared: Arc<Shared>,
     acceptors: Vec<(SocketAddr, JoinHandle<()>)>,
@@ -32,7 +32,7 @@ struct Shared {
 }
 
 impl Server {
-    pub(super) fn start(answer: &Arc<Answer>) -> io::Result<Self> {
+    pub(crate) fn start(name: &str, answer: &Arc<Answer>) -> io::Result<Self> {
         let (port, listeners) = listen()?;
         let shared = Arc::<Shared>::default();
         let mut acceptors = Vec::new();
@@ -40,19 +40,19 @@ impl Server {
             let (theirs, answer) = (Arc::clone(&shared), Arc::clone(answer));
             let address = listener.local_addr()?;
             let acceptor = thread::Builder::new()
-                .name("origin".to_owned())
+                .name(name.to_owned())
                 .spawn(move || theirs.accept(&listener, &answer))?;
             acceptors.push((address, acceptor));
         }
         Ok(Self { port, shared, acceptors })
     }
 
-    pub(super) fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
     /// Ends all connections and waits until nobody answers any more.
-    pub(super) fn stop(self) {
+    pub(crate) fn stop(self) {
         self.shared.stopping.store(true, Ordering::SeqCst);
         // Whoever waits for a connection gets one. When even this fails, the thread ends with the
         // process.
@@ -100,7 +100,7 @@ impl Shared {
         drop(open);
         let entry = Entry { shared: Arc::clone(self), number };
         // When no thread can be started, the entry goes with the closure.
-        let _ = thread::Builder::new().name(format!("origin {number}")).spawn(move || {
+        let _ = thread::Builder::new().name(format!("loopback {number}")).spawn(move || {
             let _entry = entry;
             answer(&stream);
         });

@@ -1,4 +1,4 @@
-//! Requests of HTTP/1.1, as far as git sends them, with a bound on everything.
+//! Requests of HTTP/1.1, as far as git and the clients of actions send them, with a bound on everything.
 
 use std::io::{self, BufRead, Read};
 
@@ -6,22 +6,22 @@ use flate2::bufread::GzDecoder;
 
 /// The request line and all headers.
 const MAX_HEAD: u64 = 16 * 1024;
-/// What a body may hold, compressed or not. A negotiation over a hundred thousand commits is 5 MB.
-pub(super) const MAX_BODY: u64 = 64 * 1024 * 1024;
+/// What a body for git may hold, compressed or not. A negotiation over a hundred thousand commits is 5 MB.
+pub(crate) const MAX_BODY: u64 = 64 * 1024 * 1024;
 
 /// What a client wants.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Head {
-    pub(super) method: String,
-    pub(super) path: String,
-    pub(super) query: String,
+pub(crate) struct Head {
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) query: String,
     /// With names in lower case.
     headers: Vec<(String, String)>,
 }
 
 /// Why a request gets no answer of its own.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// The client went away, or was too slow.
     Gone,
     Malformed(&'static str),
@@ -40,7 +40,7 @@ impl From<io::Error> for Fault {
 }
 
 impl Head {
-    pub(super) fn read(from: &mut impl BufRead) -> Result<Self, Fault> {
+    pub(crate) fn read(from: &mut impl BufRead) -> Result<Self, Fault> {
         let mut limited = from.take(MAX_HEAD);
         let request = line(&mut limited)?;
         let mut words = request.split(' ');
@@ -69,42 +69,48 @@ impl Head {
         }
     }
 
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Passes on the whole body, without the encodings of its transport.
-    pub(super) fn copy_body(
+    /// Passes on the whole body, without the encodings of its transport. Returns its length, which is
+    /// no more than `most`.
+    pub(crate) fn copy_body(
         &self,
         from: &mut impl BufRead,
         to: &mut impl io::Write,
-    ) -> Result<(), Fault> {
+        most: u64,
+    ) -> Result<u64, Fault> {
         let is_chunked =
             self.header("transfer-encoding").is_some_and(|is| is.eq_ignore_ascii_case("chunked"));
         if is_chunked {
-            return self.decode(io::BufReader::new(Chunks { from, left: 0, is_over: false }), to);
+            let chunks = io::BufReader::new(Chunks { from, left: 0, is_over: false });
+            return self.decode(chunks, to, most);
         }
         let length = self.header("content-length").unwrap_or("0");
         let length: u64 =
             length.parse().map_err(|_| Fault::Malformed("the length of the body is no number"))?;
-        if length > MAX_BODY {
+        if length > most {
             return Err(Fault::TooLarge);
         }
-        self.decode(from.take(length), to)
+        let mut body = from.take(length);
+        let copied = self.decode(&mut body, to, most)?;
+        // Whoever hangs up in the middle has sent nothing.
+        if body.limit() == 0 { Ok(copied) } else { Err(Fault::Gone) }
     }
 
-    fn decode(&self, from: impl BufRead, to: &mut impl io::Write) -> Result<(), Fault> {
+    fn decode(&self, from: impl BufRead, to: &mut impl io::Write, most: u64) -> Result<u64, Fault> {
         match self.header("content-encoding") {
-            None | Some("identity") => copy(from, to),
-            Some("gzip" | "x-gzip") => copy(GzDecoder::new(from), to),
+            None | Some("identity") => copy(from, to, most),
+            Some("gzip" | "x-gzip") => copy(GzDecoder::new(from), to, most),
             Some(_) => Err(Fault::Malformed("the body is neither plain nor gzip")),
         }
     }
 }
 
-fn copy(from: impl Read, to: &mut impl io::Write) -> Result<(), Fault> {
-    let copied = io::copy(&mut from.take(MAX_BODY + 1), to)?;
-    if copied > MAX_BODY { Err(Fault::TooLarge) } else { Ok(()) }
+fn copy(from: impl Read, to: &mut impl io::Write, most: u64) -> Result<u64, Fault> {
+    let copied = io::copy(&mut from.take(most.saturating_add(1)), to)?;
+    if copied > most { Err(Fault::TooLarge) } else { Ok(copied) }
 }
 
 /// A line without its ending.
@@ -180,7 +186,7 @@ mod tests {
         let mut from = text;
         let head = Head::read(&mut from)?;
         let mut body = Vec::new();
-        head.copy_body(&mut from, &mut body)?;
+        head.copy_body(&mut from, &mut body, MAX_BODY)?;
         Ok((head, body))
     }
 
@@ -224,6 +230,7 @@ mod tests {
     #[test]
     fn a_body_is_as_long_as_it_says_or_comes_in_chunks() {
         check_body("Content-Length: 2\r\n", b"abc", Ok(b"ab"));
+        check_body("Content-Length: 4\r\n", b"abc", Err(Fault::Gone));
         check_body(
             "Content-Length: -1\r\n",
             b"",

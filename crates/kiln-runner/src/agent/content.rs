@@ -1,0 +1,250 @@
+//! What a job leaves behind and finds again, kept by the server: the services of the gateway on a runner.
+
+use std::fs::File;
+use std::io::{self, Read, Seek as _, SeekFrom};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use kiln_proto::blob::{CompleteUpload, NewUpload, Piece, Upload};
+use kiln_proto::content::{
+    Artifact, Artifacts, AskIdToken, Cache, Complete, FindCache, FoundCache, IdToken, NewArtifact,
+    NewCache, Reserved,
+};
+use kiln_proto::job::JobRef;
+use reqwest::{Method, Response};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::runtime::Handle;
+use tokio_util::io::ReaderStream;
+
+use crate::gateway::{Reason, Refusal, Services, Spooled, Stored};
+
+use super::backoff::Backoff;
+use super::http::{Answer, Body, Fault, Http};
+
+/// How often something is tried while the server is away; clients of actions try again themselves.
+const TRIES: u32 = 5;
+/// So many bytes may come with the question.
+const SMALL: u64 = 64 << 10;
+/// How long bytes may take that never stop coming.
+const TRANSFER: Duration = Duration::from_hours(2);
+/// A server that sends nothing for so long is gone.
+const STALL: Duration = Duration::from_mins(1);
+/// How much is read of a file at once.
+const BUFFER: usize = 256 << 10;
+
+/// The server, for one job. It is asked from threads that may wait.
+#[derive(Debug)]
+pub(super) struct OnServer {
+    http: Http,
+    runtime: Handle,
+    base: String,
+    token: String,
+}
+
+impl OnServer {
+    pub(super) fn new(http: Http, runtime: Handle, job: JobRef, token: &str) -> Self {
+        let base = format!("/actions/jobs/{}/attempts/{}", job.job_id, job.attempt);
+        Self { http, runtime, base, token: token.to_owned() }
+    }
+
+    /// Tries again while the server is away, for as long as clients have patience.
+    fn persist<T>(&self, attempt: impl AsyncFn() -> Result<T, Fault>) -> Result<T, Refusal> {
+        self.runtime.block_on(async {
+            let mut backoff = Backoff::default();
+            loop {
+                match attempt().await {
+                    Err(Fault::Away { why, after }) => {
+                        let pause = backoff.pause(after);
+                        if backoff.failures() >= TRIES {
+                            return Err(refusal(Fault::Away { why, after }));
+                        }
+                        tokio::time::sleep(pause).await;
+                    }
+                    other => return other.map_err(refusal),
+                }
+            }
+        })
+    }
+
+    fn ask(&self, method: &Method, path: &str) -> Result<Answer, Refusal> {
+        let nothing = || Body::Json(Vec::new());
+        self.persist(async || self.http.ask(method.clone(), path, &self.token, nothing()).await)
+    }
+
+    fn tell(&self, path: &str, body: &impl Serialize) -> Result<Answer, Refusal> {
+        self.persist(async || self.http.ask(Method::POST, path, &self.token, Body::of(body)).await)
+    }
+
+    fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Refusal> {
+        self.tell(path, body)?.json().map_err(refusal)
+    }
+
+    fn job(&self, path: &str) -> String {
+        format!("{}/{path}", self.base)
+    }
+
+    /// Returns the number of what is complete now.
+    fn complete(&self, path: &str, bytes: &Spooled) -> Result<i64, Refusal> {
+        let body = Complete { hash: bytes.hash.clone(), size: bytes.size };
+        Ok(self.post::<Reserved>(&self.job(path), &body)?.id)
+    }
+
+    /// Sends a part of a file to where the server wants it; returns how the store calls it.
+    fn send_piece(&self, bytes: &Spooled, piece: &Piece) -> Result<String, Refusal> {
+        let tag = self.persist(async || {
+            let part = FilePart::open(bytes, piece).map_err(|error| Fault::Refused {
+                status: 500,
+                message: format!("cannot read `{}`: {error}", bytes.path.display()),
+            })?;
+            let body = reqwest::Body::wrap_stream(ReaderStream::with_capacity(part, BUFFER));
+            self.http.send(&piece.url, body, piece.to - piece.from, TRANSFER).await
+        })?;
+        Ok(tag.unwrap_or_default())
+    }
+}
+
+impl Services for OnServer {
+    fn find_cache(&self, wanted: &FindCache) -> Result<Option<Cache>, Refusal> {
+        let found: FoundCache = self.post(&self.job("caches/find"), wanted)?;
+        Ok(found.cache)
+    }
+
+    fn reserve_cache(&self, new: &NewCache) -> Result<i64, Refusal> {
+        Ok(self.post::<Reserved>(&self.job("caches"), new)?.id)
+    }
+
+    fn complete_cache(&self, id: i64, _: &NewCache, bytes: &Spooled) -> Result<i64, Refusal> {
+        self.complete(&format!("caches/{id}/complete"), bytes)
+    }
+
+    fn artifacts(&self) -> Result<Vec<Artifact>, Refusal> {
+        let answer = self.ask(&Method::GET, &self.job("artifacts"))?;
+        let all: Artifacts = answer.json().map_err(refusal)?;
+        Ok(all.artifacts)
+    }
+
+    fn reserve_artifact(&self, new: &NewArtifact) -> Result<i64, Refusal> {
+        Ok(self.post::<Reserved>(&self.job("artifacts"), new)?.id)
+    }
+
+    fn complete_artifact(&self, id: i64, _: &NewArtifact, bytes: &Spooled) -> Result<i64, Refusal> {
+        self.complete(&format!("artifacts/{id}/complete"), bytes)
+    }
+
+    fn delete_artifact(&self, id: i64) -> Result<(), Refusal> {
+        self.ask(&Method::DELETE, &self.job(&format!("artifacts/{id}"))).map(drop)
+    }
+
+    fn send(&self, bytes: &Spooled) -> Result<(), Refusal> {
+        let content = (bytes.size <= SMALL).then(|| std::fs::read(&bytes.path)).transpose()?;
+        let new = NewUpload {
+            owner: None,
+            hash: bytes.hash.clone(),
+            size: bytes.size,
+            content: content.map(|content| STANDARD.encode(content)),
+        };
+        let upload: Upload = self.post("/api/blobs/uploads", &new)?;
+        let Some(id) = upload.id.filter(|_| !upload.stored) else { return Ok(()) };
+        let mut tags = Vec::new();
+        for piece in &upload.pieces {
+            tags.push(self.send_piece(bytes, piece)?);
+        }
+        if tags.len() == 1 {
+            tags.clear();
+        }
+        let path = format!("/api/blobs/uploads/{id}/complete");
+        self.tell(&path, &CompleteUpload { tags }).map(drop)
+    }
+
+    fn open(&self, stored: &Stored, from: u64) -> Result<Box<dyn Read + Send>, Refusal> {
+        let path = format!("/api/blobs/{}", stored.hash);
+        let response = self.persist(async || self.http.bytes(&path, &self.token, from).await)?;
+        let (runtime, chunk) = (self.runtime.clone(), Bytes::new());
+        Ok(Box::new(Download { runtime, response, chunk }))
+    }
+
+    fn id_token(&self, _: &str, audience: Option<&str>) -> Result<String, Refusal> {
+        let asked = AskIdToken { audience: audience.map(str::to_owned) };
+        Ok(self.post::<IdToken>(&self.job("id-token"), &asked)?.value)
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "errors are mapped by it")]
+fn refusal(fault: Fault) -> Refusal {
+    let message = fault.to_string();
+    let reason = match fault {
+        Fault::Unknown(_) => Reason::NotFound,
+        Fault::Refused { status: 403, .. } => Reason::Forbidden,
+        Fault::Refused { status: 409, .. } => Reason::Exists,
+        Fault::Refused { status: 413, .. } => Reason::TooLarge,
+        Fault::Refused { status: 400..500, .. } => Reason::Invalid,
+        Fault::Away { .. } | Fault::Gap(_) | Fault::Refused { .. } => Reason::Unavailable,
+    };
+    Refusal { reason, message }
+}
+
+/// A part of a file on its way.
+struct FilePart {
+    file: File,
+    left: u64,
+}
+
+impl FilePart {
+    fn open(bytes: &Spooled, piece: &Piece) -> io::Result<Self> {
+        let mut file = bytes.open()?;
+        file.seek(SeekFrom::Start(piece.from))?;
+        Ok(Self { file, left: piece.to - piece.from })
+    }
+}
+
+/// Reading what was just written takes no longer than copying it, so nobody is kept from working.
+impl AsyncRead for FilePart {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let most = buffer.remaining().min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        let count = self.file.read(buffer.initialize_unfilled_to(most))?;
+        if count == 0 && self.left > 0 && most > 0 {
+            return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+        }
+        buffer.advance(count);
+        self.left -= count as u64;
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Bytes as they come from the server.
+struct Download {
+    runtime: Handle,
+    response: Response,
+    chunk: Bytes,
+}
+
+impl Read for Download {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.chunk.is_empty() {
+            let response = &mut self.response;
+            let next = async { tokio::time::timeout(STALL, response.chunk()).await };
+            match self.runtime.block_on(next) {
+                Ok(Ok(Some(chunk))) => self.chunk = chunk,
+                Ok(Ok(None)) => return Ok(0),
+                Ok(Err(error)) => return Err(io::Error::other(error)),
+                Err(_) => return Err(io::ErrorKind::TimedOut.into()),
+            }
+        }
+        let count = buffer.len().min(self.chunk.len());
+        buffer[..count].copy_from_slice(&self.chunk.split_to(count));
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests;

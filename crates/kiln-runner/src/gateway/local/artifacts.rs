@@ -1,0 +1,274 @@
+//! The artifacts of a run on this machine: files in a folder beside its logs, and a list of them.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use kiln_proto::content::{Artifact, NewArtifact};
+use serde::{Deserialize, Serialize};
+
+use crate::local::now;
+
+use super::super::services::{Reason, Refusal, Spooled};
+use super::take;
+
+/// The folder in the directory of a run, and the list beside it.
+const FOLDER: &str = "artifacts";
+const LIST: &str = "artifacts.json";
+/// More is not read.
+const LONGEST_LIST: u64 = 16 << 20;
+/// Artifacts of one run, at most.
+const MOST: usize = 10_000;
+
+#[derive(Debug)]
+pub struct Artifacts {
+    run: PathBuf,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    kept: Vec<Kept>,
+    last: i64,
+}
+
+/// What is written down of an artifact.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Kept {
+    artifact: Artifact,
+    file: String,
+    /// It is of a run that this one goes on from: a job that runs again may write it anew.
+    #[serde(default)]
+    earlier: bool,
+}
+
+/// An artifact that a run left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Left {
+    pub name: String,
+    pub size: u64,
+    pub path: PathBuf,
+}
+
+impl Artifacts {
+    /// Those of a new run, which has none. Nothing is made before there is one.
+    pub fn new(run: &Path) -> Self {
+        Self { run: run.to_owned(), state: Mutex::default() }
+    }
+
+    /// Takes over what a run left that this one goes on from.
+    pub fn take_over(&self, earlier: &Path) -> io::Result<()> {
+        let kept = match read_list(&earlier.join(LIST)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            other => other?,
+        };
+        let mut state = self.state();
+        fs::create_dir_all(self.run.join(FOLDER))?;
+        for old in kept {
+            let (from, to) = (earlier.join(FOLDER).join(&old.file), self.file(&old.file));
+            // One file for both runs; it never changes.
+            fs::hard_link(&from, &to).or_else(|_| fs::copy(&from, &to).map(drop))?;
+            state.last = state.last.max(old.artifact.id);
+            state.kept.push(Kept { earlier: true, ..old });
+        }
+        self.write_list(&state.kept)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.run.join(FOLDER).join(name)
+    }
+
+    pub(super) fn list(&self) -> Vec<Artifact> {
+        self.state().kept.iter().map(|kept| kept.artifact.clone()).collect()
+    }
+
+    pub(super) fn path(&self, id: i64) -> Option<PathBuf> {
+        let state = self.state();
+        let kept = state.kept.iter().find(|kept| kept.artifact.id == id)?;
+        Some(self.file(&kept.file))
+    }
+
+    /// What the run left, by age.
+    pub fn left(&self) -> Vec<Left> {
+        let state = self.state();
+        let left = state.kept.iter().map(|kept| Left {
+            name: kept.artifact.name.clone(),
+            size: kept.artifact.size,
+            path: self.file(&kept.file),
+        });
+        left.collect()
+    }
+
+    /// A number for an artifact of a new name.
+    pub(super) fn reserve(&self, name: &str) -> Result<i64, Refusal> {
+        let mut state = self.state();
+        check_new(&state.kept, name)?;
+        if state.kept.len() >= MOST {
+            let message = format!("a run may have {MOST} artifacts");
+            return Err(Refusal::new(Reason::TooLarge, message));
+        }
+        state.last += 1;
+        Ok(state.last)
+    }
+
+    /// Keeps an artifact. The list is written after its file, so that it never names what is not there.
+    pub(super) fn save(&self, id: i64, new: &NewArtifact, bytes: &Spooled) -> Result<(), Refusal> {
+        let mut state = self.state();
+        check_new(&state.kept, &new.name)?;
+        let content_type = new.content_type.clone();
+        let artifact = Artifact {
+            id,
+            run_id: 1,
+            attempt: 1,
+            job_id: None,
+            name: new.name.clone(),
+            size: bytes.size,
+            hash: bytes.hash.clone(),
+            content_type: content_type.unwrap_or_else(|| "application/zip".to_owned()),
+            trust: "trusted".to_owned(),
+            keep: false,
+            created_at: now().rfc3339(),
+            expires_at: None,
+        };
+        let mut kept = state.kept.clone();
+        let replaced = kept.iter().position(|old| old.artifact.name == new.name);
+        let replaced = replaced.map(|at| kept.remove(at));
+        let file = file_name(&artifact, &kept);
+        fs::create_dir_all(self.run.join(FOLDER))?;
+        if let Some(old) = &replaced {
+            // The earlier run has it still.
+            let _ = fs::remove_file(self.file(&old.file));
+        }
+        take(bytes, &self.file(&file))?;
+        kept.push(Kept { artifact, file, earlier: false });
+        self.write_list(&kept)?;
+        state.kept = kept;
+        Ok(())
+    }
+
+    pub(super) fn delete(&self, id: i64) -> Result<(), Refusal> {
+        let mut state = self.state();
+        let mut kept = state.kept.clone();
+        let at = kept.iter().position(|kept| kept.artifact.id == id);
+        let at = at.ok_or_else(|| Refusal::not_found(format!("there is no artifact {id}")))?;
+        let gone = kept.remove(at);
+        self.write_list(&kept)?;
+        state.kept = kept;
+        fs::remove_file(self.file(&gone.file))?;
+        Ok(())
+    }
+
+    fn write_list(&self, kept: &[Kept]) -> io::Result<()> {
+        let path = self.run.join(LIST);
+        let text = serde_json::to_string(kept)?;
+        fs::write(path.with_extension("new"), text)?;
+        fs::rename(path.with_extension("new"), path)
+    }
+}
+
+/// An artifact never changes: its name must be free.
+fn check_new(kept: &[Kept], name: &str) -> Result<(), Refusal> {
+    let is_taken = |kept: &Kept| !kept.earlier && kept.artifact.name == name;
+    if kept.iter().any(is_taken) {
+        return Err(Refusal::exists(format!("the run has an artifact `{name}` already")));
+    }
+    Ok(())
+}
+
+/// A name that a person recognizes and no other file has.
+fn file_name(artifact: &Artifact, others: &[Kept]) -> String {
+    let is_zip = artifact.content_type == "application/zip";
+    let (name, ending) = (&artifact.name, if is_zip { ".zip" } else { "" });
+    let usual = format!("{name}{ending}");
+    if others.iter().any(|other| other.file == usual) {
+        return format!("{}-{name}{ending}", artifact.id);
+    }
+    usual
+}
+
+fn read_list(path: &Path) -> io::Result<Vec<Kept>> {
+    if fs::metadata(path)?.len() > LONGEST_LIST {
+        return Err(io::Error::other("the list of its artifacts is too long"));
+    }
+    let kept: Vec<Kept> = serde_json::from_str(&fs::read_to_string(path)?)?;
+    let is_plain = |kept: &Kept| !kept.file.contains('/') && kept.file != "..";
+    Ok(kept.into_iter().filter(is_plain).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Place(tempfile::TempDir);
+
+    impl Place {
+        fn spooled(&self, text: &str) -> Spooled {
+            let path = self.0.path().join("spooled");
+            fs::write(&path, text).unwrap();
+            Spooled { path, size: text.len() as u64, hash: "0".repeat(64) }
+        }
+
+        fn save(&self, artifacts: &Artifacts, name: &str, kind: Option<&str>) -> i64 {
+            let content_type = kind.map(str::to_owned);
+            let new = NewArtifact { name: name.into(), content_type, ..NewArtifact::default() };
+            let id = artifacts.reserve(name).unwrap();
+            artifacts.save(id, &new, &self.spooled(name)).unwrap();
+            id
+        }
+    }
+
+    #[test]
+    fn artifacts_have_names_that_people_recognize_and_never_share_a_file() {
+        let place = Place(tempfile::tempdir().unwrap());
+        let artifacts = Artifacts::new(place.0.path());
+        place.save(&artifacts, "a", None);
+        place.save(&artifacts, "a.zip", Some("text/plain"));
+        place.save(&artifacts, "b.txt", Some("text/plain"));
+        let files: Vec<String> = artifacts
+            .left()
+            .iter()
+            .map(|left| left.path.file_name().unwrap().to_string_lossy().into_owned())
+            .collect();
+        assert_eq!(files, ["a.zip", "2-a.zip", "b.txt"]);
+        for left in artifacts.left() {
+            assert_eq!(fs::read_to_string(left.path).unwrap(), left.name);
+        }
+    }
+
+    #[test]
+    fn a_name_is_taken_once_unless_it_was_deleted() {
+        let place = Place(tempfile::tempdir().unwrap());
+        let artifacts = Artifacts::new(place.0.path());
+        let id = place.save(&artifacts, "a", None);
+        assert_eq!(artifacts.reserve("a").unwrap_err().reason, Reason::Exists);
+        artifacts.delete(id).unwrap();
+        assert_eq!(artifacts.delete(id).unwrap_err().reason, Reason::NotFound);
+        assert!(place.save(&artifacts, "a", None) > id, "a number is used once");
+    }
+
+    #[test]
+    fn a_run_that_goes_on_from_another_has_its_artifacts_and_may_write_them_anew() {
+        let (old, new) = (Place(tempfile::tempdir().unwrap()), Place(tempfile::tempdir().unwrap()));
+        let earlier = Artifacts::new(old.0.path());
+        old.save(&earlier, "a", None);
+        old.save(&earlier, "b", None);
+        let artifacts = Artifacts::new(new.0.path());
+        artifacts.take_over(old.0.path()).unwrap();
+        artifacts.take_over(&old.0.path().join("nowhere")).unwrap();
+        let id = artifacts.reserve("a").unwrap();
+        let again = NewArtifact { name: "a".into(), ..NewArtifact::default() };
+        artifacts.save(id, &again, &new.spooled("anew")).unwrap();
+        let texts = |artifacts: &Artifacts| {
+            let left = artifacts.left().into_iter();
+            left.map(|it| fs::read_to_string(it.path).unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(texts(&artifacts), ["b", "anew"]);
+        assert_eq!(texts(&earlier), ["a", "b"], "the earlier run is as it was");
+        assert_eq!(artifacts.reserve("a").unwrap_err().reason, Reason::Exists);
+    }
+}
