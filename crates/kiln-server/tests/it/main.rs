@@ -33,4 +33,5 @@ mod registration;
 mod reports;
 mod runner;
 mod support;
+mod web;
 mod workers;

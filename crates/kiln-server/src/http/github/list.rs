@@ -116,6 +116,7 @@ impl Filter {
             event: self.event,
             head_sha: self.head_sha,
             actor: self.actor,
+            text: None,
         })
     }
 }
