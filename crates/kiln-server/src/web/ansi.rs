@@ -26,29 +26,6 @@ pub(super) fn draw(text: &[u8]) -> Drawn {
     Drawn { html: pen.out, cut }
 }
 
-/// The plain letters, for what is compared and copied.
-pub(super) fn plain(text: &[u8]) -> String {
-    let mut letters = Letters::default();
-    let text = overwritten(text);
-    Parser::new().advance(&mut letters, &text[..text.len().min(LONGEST)]);
-    letters.0
-}
-
-#[derive(Default)]
-struct Letters(String);
-
-impl Perform for Letters {
-    fn print(&mut self, letter: char) {
-        self.0.push(letter);
-    }
-
-    fn execute(&mut self, byte: u8) {
-        if byte == b'\t' {
-            self.0.push('\t');
-        }
-    }
-}
-
 /// What a progress bar leaves: the last of what was printed over each other.
 fn overwritten(text: &[u8]) -> &[u8] {
     let text = text.strip_suffix(b"\r").unwrap_or(text);
@@ -66,6 +43,7 @@ enum Colour {
     Exact(u8, u8, u8),
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "a terminal has that many switches")]
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Style {
     front: Colour,
@@ -346,7 +324,6 @@ mod tests {
         let long = draw("x".repeat(LONGEST + 1).as_bytes());
         assert!(long.cut && long.html.len() == LONGEST);
         assert_eq!(draw(b"\xff\x1b[").html, "\u{fffd}");
-        assert_eq!(plain(b"\x1b[31m<a>\x1b[0m\tb"), "<a>\tb");
         let open = draw("\x1b[31mx".repeat(5_000).as_bytes()).html;
         assert!(open.ends_with("</span>"));
     }

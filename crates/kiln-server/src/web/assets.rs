@@ -1,5 +1,6 @@
 //! Stylesheets and modules, in the program itself. Their addresses hold a hash, so that they are kept for ever.
 
+use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use axum::Router;
@@ -36,7 +37,10 @@ static ASSETS: LazyLock<(String, Vec<Asset>)> = LazyLock::new(|| {
         hash.update(asset.name);
         hash.update(&asset.bytes);
     }
-    let hash: String = hash.finalize()[..6].iter().map(|byte| format!("{byte:02x}")).collect();
+    let hash = hash.finalize()[..6].iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    });
     (hash, assets)
 });
 

@@ -24,9 +24,9 @@ use crate::http::error::Answer;
 use crate::service::runs::Named;
 use crate::service::{queue, runs};
 
-const DAY: Duration = Duration::from_hours(24);
+const DAY_IN_MILLIS: u64 = 24 * 60 * 60 * 1_000;
 /// How many runs each part shows.
-const SHOWN: u32 = 8;
+const SHOWN: u32 = 6;
 /// How many workflows have bars, and how many runs each.
 const WORKFLOWS: usize = 9;
 const BARS: u32 = 30;
@@ -41,7 +41,7 @@ pub(super) async fn show(State(app): State<Shared>, visitor: Visitor) -> Shown<H
     let waiting = queue::waiting(&app, caller, None, None, SHOWN as usize).await?;
     let failed = RunFilter { conclusion: Some(Conclusion::Failure), ..RunFilter::default() };
     let failed = runs::list(&app, caller, failed, shown).await?;
-    let yesterday = Timestamp(clock::now().0.saturating_sub(DAY.as_millis() as u64));
+    let yesterday = Timestamp(clock::now().0.saturating_sub(DAY_IN_MILLIS));
     let broke: Vec<Named> = failed
         .into_iter()
         .filter(|named| named.run.ended.is_some_and(|ended| ended >= yesterday))
@@ -90,7 +90,10 @@ fn in_progress(running: &[Named]) -> Markup {
 
 fn broken(broke: &[Named]) -> Markup {
     html! {
-        @if broke.is_empty() { p.calm { "Nothing. Well done." } } @else { (list(broke, true)) }
+        @if broke.is_empty() { p.calm { "Nothing. Well done." } } @else {
+            (list(broke, true))
+            p { a href="/runs?status=failure" { "All that failed" } }
+        }
     }
 }
 

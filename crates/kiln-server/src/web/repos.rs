@@ -132,7 +132,7 @@ fn workflow_row(repo: &str, workflow: &Workflow) -> Markup {
                 a.title href={ "/" (repo) "/actions/workflows/" (file) } data-open="" { (workflow.name) }
                 p.about { code { (workflow.path) } @if !workflow.enabled { " " span.tag { "disabled" } } }
             }
-            a.quiet href={ "/" (repo) "/actions?workflow=" (file) } { (parts::count(workflow.runs.unsigned_abs() as usize, "run", "runs")) }
+            a.quiet href={ "/" (repo) "/actions?workflow=" (file) } { (parts::count(usize::try_from(workflow.runs).unwrap_or(0), "run", "runs")) }
         }
     }
 }

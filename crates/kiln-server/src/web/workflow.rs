@@ -68,7 +68,7 @@ pub(super) async fn show(
         return Err(Failure::not_found("workflow").into());
     }
     let may_start = visitor.caller.grants().allow(Right::Write, Some(row.org)).is_ok();
-    let title = read.as_ref().map_or(file.clone(), |file| file.name.clone());
+    let title = read.as_ref().map_or_else(|_| file.clone(), |file| file.name.clone());
     let here = format!("/{name}/actions/workflows/{}", encoded(&file));
     let body = html! {
         div.head { div {

@@ -52,8 +52,11 @@ function load(i) {
     if (claim) query.set('claim', claim);
     const answer = await fetch(`${here}/lines?${query}`);
     if (!answer.ok) return;
+    const html = await answer.text();
+    // Lines that came live in the meantime are not written over.
+    if (loaded.has(i)) return;
     const block = blocks[i];
-    block.innerHTML = await answer.text();
+    block.innerHTML = html;
     block.style.height = '';
     loaded.add(i);
     paint(block);
@@ -370,19 +373,26 @@ function place(node, line) {
   for (const one of node.querySelectorAll('[data-fg]')) one.style.color = one.dataset.fg;
   for (const one of node.querySelectorAll('[data-bg]')) one.style.backgroundColor = one.dataset.bg;
 }
+let stream = null;
+let complete = log.dataset.follow === undefined;
+const seat = log.dataset.after.split('-')[0];
 function follow() {
-  const stream = new EventSource(`${here}/follow?after=${log.dataset.after}`);
+  if (stream || complete) return;
+  stream = new EventSource(`${here}/follow?after=${seat}-${total}`);
   stream.addEventListener('lines', grow);
-  stream.addEventListener('restarted', () => { stream.close(); location.reload(); });
+  stream.addEventListener('restarted', () => { pause(); location.reload(); });
   stream.addEventListener('complete', () => {
-    stream.close();
+    complete = true;
+    pause();
     live.hidden = true;
-    document.dispatchEvent(new CustomEvent('kiln:complete'));
   });
-  addEventListener('pagehide', () => stream.close());
 }
+function pause() { stream?.close(); stream = null; }
+// A page in the background needs no connection.
+document.addEventListener('visibilitychange', () => { if (document.hidden) pause(); else follow(); });
+addEventListener('pagehide', pause);
 addEventListener('scroll', () => {
-  if (ownScroll || log.dataset.follow === undefined) return;
+  if (ownScroll || complete) return;
   following = isAtEnd();
   if (following) live.hidden = true;
 }, { passive: true });
@@ -423,10 +433,11 @@ document.getElementById('first-error')?.addEventListener('click', (event) => {
   go();
 });
 
+log.classList.add('on');
 lay();
 stamp();
 wrapped(kept('kiln.wrap', 'true') !== 'false');
 if (read()) go();
-else if (log.dataset.follow !== undefined) { following = true; toEnd(); }
+else if (!complete) { following = true; toEnd(); }
 else if (log.dataset.error) show(Number(log.dataset.error));
-if (log.dataset.follow !== undefined) follow();
+follow();

@@ -79,10 +79,8 @@ pub(super) async fn show(
         return Ok(Redirect::to(&there).into_response());
     }
     let screen = read::screen(&app, &job, which.claim, which.line).await?;
-    let error = match Look::of_job(&job).is_bad() {
-        true => read::first_error(&app, &job).await?,
-        false => None,
-    };
+    let is_bad = Look::of_job(&job).is_bad();
+    let error = if is_bad { read::first_error(&app, &job).await? } else { None };
     let may_change = visitor.caller.grants().allow(Right::Write, Some(named.run.org)).is_ok();
     let about =
         page::About { named: &named, job: &job, screen: &screen, error, claim: which.claim };
@@ -141,7 +139,7 @@ pub(super) async fn lines(
     }
     let count = wanted.count.clamp(1, MOST);
     let block = read::block(&app, &job, wanted.claim, wanted.from.max(1), count).await?;
-    let html = rows::show(&job, &block.before, &block.lines);
+    let html = rows::show(&job, block.before, &block.lines);
     let total = [(HeaderName::from_static(LOG_LINES), block.total.to_string())];
     let policy = [(header::CONTENT_SECURITY_POLICY, super::layout::POLICY)];
     Ok((total, policy, Html(html.into_string())).into_response())

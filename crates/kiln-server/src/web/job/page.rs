@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use super::read::Screen;
+use super::rows::Row;
 use super::{BLOCK, address, rows};
 use crate::service::jobs::Seen;
 use crate::service::runs::Named;
@@ -141,16 +142,15 @@ fn log(about: &About<'_>) -> Markup {
     let follows = (job.conclusion.is_none() && is_last).then_some("");
     let seat = format!("{}-{}", job.claim.max(1), screen.block.total);
     let size = usize::try_from(BLOCK).unwrap_or(usize::MAX);
-    let mut before = screen.block.before;
+    let chunks: Vec<&[Row]> = screen.block.lines.chunks(size).collect();
     html! {
         div #log.log.wrap tabindex="-1" role="log" aria-live="off" aria-label="Log"
             data-here=(here) data-lines=(screen.block.total) data-size=(BLOCK) data-error=[about.error]
             data-job=[job.id] data-claim=[about.claim] data-follow=[follows] data-after=(seat) {
             @if screen.first > 0 { p.elsewhere { a href={ (here) "?line=" ((screen.first * BLOCK).max(1)) } { "Earlier lines" } } }
-            @for (at, lines) in screen.block.lines.chunks(size).enumerate() {
-                @let step = before;
-                div.block data-block=(screen.first + at as u64) { (rows::show(job, &step, lines)) }
-                @let _ = { before = lines.last().map(|row| row.step); };
+            @for (at, lines) in chunks.iter().enumerate() {
+                @let before = at.checked_sub(1).map_or(screen.block.before, |before| last_step(chunks[before]));
+                div.block data-block=(screen.first + at as u64) { (rows::show(job, before, lines)) }
             }
             @if let Some(last) = screen.block.lines.last().filter(|last| last.number < screen.block.total) {
                 p.elsewhere { a href={ (here) "?line=" (last.number + BLOCK) } { "Later lines" } }
@@ -160,6 +160,10 @@ fn log(about: &About<'_>) -> Markup {
         button #to-live.float type="button" hidden { "Jump to live" }
         ol #only-hits.log.only hidden {}
     }
+}
+
+fn last_step(lines: &[Row]) -> Option<u32> {
+    lines.last().map(|row| row.step)
 }
 
 fn silent(about: &About<'_>) -> Markup {

@@ -27,8 +27,6 @@ pub(super) struct Screen {
     pub(super) block: Block,
     /// The number of the block of lines that it begins with, from 0.
     pub(super) first: u64,
-    /// The line that it is about.
-    pub(super) line: Option<u64>,
 }
 
 fn has_log(job: &Seen) -> bool {
@@ -106,8 +104,10 @@ pub(super) async fn screen(
         first = first.saturating_sub(1);
     }
     let mut found = block(app, job, claim, first * BLOCK + 1, 2 * BLOCK).await?;
-    found.total = found.total.max(total);
-    Ok(Screen { block: found, first, line })
+    // It may have grown while it was read.
+    let last = found.lines.last().map_or(0, |row| row.number);
+    found.total = found.total.max(total).max(last);
+    Ok(Screen { block: found, first })
 }
 
 async fn total(app: &Shared, job: &Seen, claim: Option<u32>) -> Answer<u64> {

@@ -57,9 +57,9 @@ impl Row {
 }
 
 /// Rows below each other; `before` is the step of the line in front of them.
-pub(super) fn show(job: &Seen, before: &Option<u32>, rows: &[Row]) -> Markup {
+pub(super) fn show(job: &Seen, before: Option<u32>, rows: &[Row]) -> Markup {
     let start = job.timings.started.or(job.timings.claimed);
-    let mut last = *before;
+    let mut last = before;
     html! {
         @for row in rows {
             @if last.replace(row.step) != Some(row.step) { (step_head(job, row.step)) }

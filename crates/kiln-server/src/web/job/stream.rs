@@ -70,20 +70,20 @@ fn events_of(job: &Seen, step: &mut Option<u32>, batch: Vec<std::io::Result<Told
                 rows.push(row(&line));
             }
             Message::Restarted { attempt } => {
-                events.extend(lines(job, step, std::mem::take(&mut rows), seat));
+                events.extend(lines(job, step, &std::mem::take(&mut rows), seat));
                 *step = None;
                 let data = json!({ "claim": attempt }).to_string();
                 events.push(named("restarted", place, data));
             }
             Message::JobComplete { conclusion, .. } => {
-                events.extend(lines(job, step, std::mem::take(&mut rows), seat));
+                events.extend(lines(job, step, &std::mem::take(&mut rows), seat));
                 let data = json!({ "conclusion": conclusion }).to_string();
                 events.push(named("complete", None, data));
             }
             Message::StepStatus { .. } => {}
         }
     }
-    events.extend(lines(job, step, rows, seat));
+    events.extend(lines(job, step, &rows, seat));
     events
 }
 
@@ -92,9 +92,9 @@ fn row(line: &LogLine) -> Row {
     Row::new(line.line_number, line.step.saturating_sub(1), at.0, line.content.as_bytes())
 }
 
-fn lines(job: &Seen, step: &mut Option<u32>, rows: Vec<Row>, seat: Option<Seat>) -> Option<Event> {
+fn lines(job: &Seen, step: &mut Option<u32>, rows: &[Row], seat: Option<Seat>) -> Option<Event> {
     let (first, last) = (rows.first()?.number, rows.last()?.number);
-    let html = rows::show(job, step, &rows).into_string();
+    let html = rows::show(job, *step, rows).into_string();
     *step = rows.last().map(|row| row.step);
     let data = json!({ "first": first, "last": last, "html": html }).to_string();
     Some(named("lines", seat, data))

@@ -48,7 +48,7 @@ fn reason(job: &Seen) -> String {
             Some(code) => format!("the step “{}” ended with exit code {code}.", step.name),
             None => format!("the step “{}” failed.", step.name),
         },
-        None => sentence(&job.reason).to_owned(),
+        None => sentence(&job.reason),
     }
 }
 

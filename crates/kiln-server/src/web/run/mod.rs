@@ -2,6 +2,7 @@
 
 mod graph;
 mod head;
+mod layers;
 mod list;
 mod remarks;
 mod waterfall;
@@ -62,9 +63,9 @@ pub(super) async fn show(
     let view = View::of(which.view.as_deref(), &found);
     let body = html! {
         (head::show(&visitor, &found, may_change))
-        (remarks::show(&found, &remarks))
         (tabs(view, &found))
         section #jobs data-part="" aria-label="Jobs" { (jobs(view, &found)) }
+        (remarks::show(&found, &remarks))
     };
     let title = format!("{} · {}", named.run.title, named.repo.full());
     let live = found.named.run.conclusion.is_none() && attempt == found.named.run.attempt;

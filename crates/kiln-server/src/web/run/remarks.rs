@@ -57,7 +57,7 @@ fn row(found: &Attempt, job: Option<JobId>, annotation: &Annotation) -> Markup {
                     code { (file) @if let Some(line) = annotation.line { ":" (line) } }
                 }
                 @if let (Some(id), Some(job)) = (job, name) {
-                    a href={ (job_address(found, id)) "?q=" @if let Some(step) = step { "&step=" (step) } } { (job.name) }
+                    a href={ (job_address(found, id)) "" @if let Some(step) = step { "?step=" (step) } } { (job.name) }
                 }
             }
             @if let Some(title) = &annotation.title { p { strong { (title) } } }

@@ -70,7 +70,7 @@ impl<'s> Browser<'s> {
     pub(super) async fn of(person: &Person<'s>) -> Self {
         let mut browser = Self::new(person.server);
         let form = [("token", person.token.as_str())];
-        let page = browser.send(browser.request(Method::POST, "/sign-in").form(&form)).await;
+        let page = browser.send(browser.form("/sign-in", &form)).await;
         assert_eq!(page.location(), "/");
         browser.keep(&page);
         browser
@@ -100,6 +100,17 @@ impl<'s> Browser<'s> {
         self.send(self.request(Method::GET, path)).await
     }
 
+    /// Sends a form.
+    pub(super) fn form(&self, path: &str, fields: &[(&str, &str)]) -> reqwest::RequestBuilder {
+        let encoded =
+            |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
+        let pairs =
+            fields.iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(value)));
+        let body = pairs.collect::<Vec<_>>().join("&");
+        let kind = "application/x-www-form-urlencoded";
+        self.request(Method::POST, path).header(header::CONTENT_TYPE, kind).body(body)
+    }
+
     /// What the forms of this session carry, as a page has it.
     pub(super) async fn form_token(&self) -> String {
         let page = self.get("/runners").await.expect(200).text;
@@ -112,7 +123,7 @@ impl<'s> Browser<'s> {
         let token = self.form_token().await;
         let form: Vec<(&str, &str)> =
             [("form_token", token.as_str())].into_iter().chain(fields.iter().copied()).collect();
-        self.send(self.request(Method::POST, path).form(&form)).await
+        self.send(self.form(path, &form)).await
     }
 }
 
@@ -150,6 +161,12 @@ impl<'s> World<'s> {
         let claimed = site.claim(1, 1).await.remove(0);
         let log = LogId { job: claimed.job, claim: claimed.claim };
         Self { ada, place, site, run, log, claimed }
+    }
+
+    /// Another commit, and the run that it makes.
+    pub(super) async fn again(&self, server: &Server) -> i64 {
+        commit(server, &self.place, &[("ci.yml", TWO)]);
+        self.ada.trigger(&self.place, empty()).await
     }
 
     /// The first job prints these lines, each of a step.

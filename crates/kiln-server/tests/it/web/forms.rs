@@ -1,7 +1,6 @@
 //! Buttons: who may press them, and from where.
 
 use kiln_store::directory::members::Role;
-use reqwest::Method;
 
 use super::browser::{Browser, World};
 use crate::api::people::{As, person};
@@ -17,16 +16,16 @@ async fn a_run_is_cancelled_and_run_again_by_buttons(server: Server) {
     let browser = Browser::of(&world.ada).await;
     let (cancel, here) = (world.path("/cancel"), world.path(""));
     // Without the token of the form, and from a page of somebody else.
-    browser.send(browser.request(Method::POST, &cancel)).await.expect(403);
+    browser.send(browser.form(&cancel, &[])).await.expect(403);
     let token = browser.form_token().await;
     let form = [("form_token", token.as_str())];
     for (name, value) in [("sec-fetch-site", "cross-site"), ("origin", "https://evil.example")] {
-        let request = browser.request(Method::POST, &cancel).form(&form).header(name, value);
+        let request = browser.form(&cancel, &form).header(name, value);
         browser.send(request).await.expect(403).has(&["another site"]);
     }
     let other = person(&server, "other", As::administrator()).await;
     let other = Browser::of(&other).await;
-    other.send(other.request(Method::POST, &cancel).form(&form)).await.expect(403);
+    other.send(other.form(&cancel, &form)).await.expect(403);
     assert_eq!(browser.press(&cancel, &[]).await.location(), here);
     browser.get(&here).await.expect(200).has(&["Cancelled by adam"]);
     browser.press(&world.path("/force-cancel"), &[]).await;
@@ -75,13 +74,13 @@ async fn what_is_not_ones_own_is_not_there(server: Server) {
         format!("/{name}/actions/workflows/ci.yml/dispatch"),
         "/runners/1/drain".to_owned(),
     ] {
-        browser.send(browser.request(Method::POST, &path).form(&form)).await.expect(404);
+        browser.send(browser.form(&path, &form)).await.expect(404);
     }
     // A viewer looks, and sees no buttons.
     let vera = person(&server, "vera", As::member(world.place.org, Role::Viewer)).await;
     let viewer = Browser::of(&vera).await;
     viewer.get(&world.path("")).await.expect(200).lacks(&[">Cancel<"]);
-    viewer.press(&world.path("/cancel"), &[]).await.expect(403).has(&["viewers may not do this"]);
+    viewer.press(&world.path("/cancel"), &[]).await.expect(403).has(&["Viewers may not do this"]);
     viewer.get(&format!("/{name}/settings")).await.expect(200).lacks(&[">Pause<", ">Disable<"]);
 }
 

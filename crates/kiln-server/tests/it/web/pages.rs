@@ -3,7 +3,7 @@
 use kiln_core::run::Conclusion;
 
 use super::browser::{Browser, TWO, World};
-use crate::api::people::{As, commit, empty, person};
+use crate::api::people::{As, commit, person};
 use crate::support::Server;
 
 on_both! {
@@ -43,7 +43,7 @@ async fn runs_are_filtered_and_come_in_pages(server: Server) {
     let world = World::new(&server).await;
     let browser = Browser::of(&world.ada).await;
     for _ in 0..45 {
-        world.ada.trigger(&world.place, empty()).await;
+        world.again(&server).await;
     }
     let count = |text: &str| text.matches("<li data-entry").count();
     let first = browser.get("/runs").await.expect(200);
@@ -119,7 +119,7 @@ on_both! {
 async fn the_queue_says_why_and_repositories_have_their_pages(server: Server) {
     let world = World::new(&server).await;
     let browser = Browser::of(&world.ada).await;
-    world.ada.trigger(&world.place, empty()).await;
+    world.again(&server).await;
     let queue = browser.get("/queue").await.expect(200);
     queue.has(&["1 job waits", "aria-label=\"Position 1\"", "No runner is there.", "labels linux"]);
     browser.get("/runners").await.expect(200).has(&["No runner is there"]);

@@ -63,7 +63,7 @@ async fn a_token_becomes_a_session(server: Server) {
         .await
         .expect(200)
         .has(&["value=\"/runs\"", "<label for=\"token\""]);
-    let enter = |form: &[(&str, &str)]| browser.request(Method::POST, "/sign-in").form(form);
+    let enter = |form: &[(&str, &str)]| browser.form("/sign-in", form);
     for wrong in ["", "kpat_x", "kot_x", "x"] {
         let page = browser.send(enter(&[("token", wrong)])).await.expect(401);
         assert!(page.headers.get("set-cookie").is_none());
@@ -71,7 +71,8 @@ async fn a_token_becomes_a_session(server: Server) {
     }
     let foreign = enter(&[("token", &ada.token)]).header(header::ORIGIN, "https://evil.example");
     browser.send(foreign).await.expect(403);
-    let page = browser.send(enter(&[("token", &ada.token), ("next", "//evil.example")])).await;
+    let page =
+        browser.send(enter(&[("token", ada.token.as_str()), ("next", "//evil.example")])).await;
     assert_eq!(page.location(), "/");
     let cookie = page.headers["set-cookie"].to_str().unwrap().to_owned();
     assert!(cookie.contains("; HttpOnly; SameSite=Lax") && !cookie.contains("Secure"), "{cookie}");
@@ -82,7 +83,7 @@ async fn a_token_becomes_a_session(server: Server) {
     // Pages look through the API, and change nothing there.
     browser.get("/api/me").await.expect(200).has(&["\"ada\""]);
     browser.send(browser.request(Method::POST, "/api/tokens").body("{}")).await.expect(401);
-    browser.send(browser.request(Method::POST, "/sign-out")).await.expect(403);
+    browser.send(browser.form("/sign-out", &[])).await.expect(403);
     let out = browser.press("/sign-out", &[]).await;
     assert_eq!(out.location(), "/sign-in");
     assert!(
@@ -103,7 +104,8 @@ async fn a_session_ends_with_its_token(server: Server) {
     let id = tokens["items"][0]["id"].as_i64().unwrap();
     assert_eq!(ada.delete(&format!("/api/tokens/{id}")).await.status.as_u16(), 204);
     assert_eq!(browser.get("/").await.location(), "/sign-in");
-    let forged = Browser { cookie: Some("kiln_session=AAAA".to_owned()), ..Browser::new(&server) };
+    let mut forged = Browser::new(&server);
+    forged.cookie = Some("kiln_session=AAAA".to_owned());
     assert_eq!(forged.get("/").await.location(), "/sign-in");
 }
 

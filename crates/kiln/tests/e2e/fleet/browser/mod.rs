@@ -44,7 +44,7 @@ jobs:
     runs-on: linux
     steps: [{name: Compile, run: \"printf '\\\\033[32m   Compiling\\\\033[0m app v1.0\\\\n\\\\033[1;38;5;208mwarm\\\\033[0m \\\\033[38;2;120;90;250mtrue colour\\\\033[0m\\\\n'; printf '10%%\\\\r60%%\\\\r100%% done\\\\n'; sleep 0.4\"}]
   test:
-    name: Test
+    name: Test (${{ matrix.part }})
     needs: build
     runs-on: linux
     strategy: {fail-fast: false, matrix: {part: [one, two, three]}}
@@ -83,7 +83,7 @@ struct Site {
 fn site() -> Site {
     let world = World::new(Kind::Sqlite);
     let server = world.server("server");
-    let runner = world.runner_with(&server, "laptop", &["linux"], &["--parallel", "3"]);
+    let runner = world.runner_with(&server, "laptop", &["linux"], &["--jobs", "3"]);
     let chrome = Chrome::start(world.place.path(), &server.address);
     Site { world, server, _runner: runner, chrome }
 }
