@@ -22,7 +22,7 @@ mod workflow;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
-use axum::http::header;
+use axum::http::{HeaderValue, header};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
@@ -78,7 +78,10 @@ async fn page_or_problem(request: Request, next: Next) -> Response {
         return middleware::no_such_address(request.uri().clone()).await.into_response();
     }
     let mut response = next.run(request).await;
-    let policy = header::HeaderValue::from_static(layout::POLICY);
-    response.headers_mut().entry(header::CONTENT_SECURITY_POLICY).or_insert(policy);
+    let headers = response.headers_mut();
+    let policy = HeaderValue::from_static(layout::POLICY);
+    headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(policy);
+    // Without a referrer, browsers do not say which page a form comes from, either.
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     response
 }

@@ -57,7 +57,9 @@ fn page(headers: &HeaderMap, next: &str, wrong: Option<&str>) -> Html<String> {
             (greeting("Sign in to Kiln"))
             @if let Some(wrong) = wrong { p.notice.bad role="alert" { (wrong) } }
             form.card.stack method="post" action="/sign-in" {
-                label for="token" { "API token, or the link of the first start" }
+                // For keepers of passwords, which ask for a name.
+            input type="text" name="username" autocomplete="username" value="kiln" hidden;
+            label for="token" { "API token, or the link of the first start" }
                 input #token name="token" type="password" autocomplete="current-password" required
                     autofocus spellcheck="false" placeholder="kpat_…";
                 input type="hidden" name="next" value=(own_place(next));

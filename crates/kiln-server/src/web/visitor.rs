@@ -155,8 +155,10 @@ pub(super) fn from_our_pages(headers: &HeaderMap, public_url: &str) -> Result<()
     let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     let refused = || Failure::forbidden("this form was sent by a page of another site");
     match text(HeaderName::from_static("sec-fetch-site")) {
-        Some("same-origin") | None => {}
+        Some("same-origin") => return Ok(()),
         Some(_) => return Err(refused()),
+        // A browser that does not say it says another thing.
+        None => {}
     }
     let Some(origin) = text(ORIGIN) else { return Ok(()) };
     let host = origin.split_once("://").map(|(_, host)| host);
@@ -200,6 +202,7 @@ mod tests {
         check(&[], true);
         check(&[("sec-fetch-site", "same-origin"), ("origin", "https://ci.example.com")], true);
         check(&[("origin", "http://10.0.0.1:8420"), ("host", "10.0.0.1:8420")], true);
+        check(&[("sec-fetch-site", "same-origin"), ("origin", "null")], true);
         check(&[("sec-fetch-site", "same-site")], false);
         check(&[("sec-fetch-site", "cross-site")], false);
         check(&[("sec-fetch-site", "none")], false);

@@ -325,16 +325,18 @@ wrap.addEventListener('click', () => wrapped(!log.classList.contains('wrap')));
 
 const live = document.getElementById('to-live');
 let following = false;
-let ownScroll = false;
+let endAt = 0;
 const isAtEnd = () => innerHeight + scrollY >= document.documentElement.scrollHeight - 80;
+// Above where we put the page: somebody reads there.
+const isAway = () => scrollY < endAt - 4 && !isAtEnd();
 function toEnd() {
-  ownScroll = true;
   scrollTo(0, document.documentElement.scrollHeight);
-  requestAnimationFrame(() => { ownScroll = false; });
+  endAt = scrollY;
 }
 function grow(event) {
   const { first, last, html } = JSON.parse(event.data);
   if (last <= total) return;
+  if (isAway()) following = false;
   document.getElementById('silent')?.remove();
   const holder = document.createElement('template');
   holder.innerHTML = html;
@@ -392,9 +394,9 @@ function pause() { stream?.close(); stream = null; }
 document.addEventListener('visibilitychange', () => { if (document.hidden) pause(); else follow(); });
 addEventListener('pagehide', pause);
 addEventListener('scroll', () => {
-  if (ownScroll || complete) return;
-  following = isAtEnd();
-  if (following) live.hidden = true;
+  if (complete) return;
+  if (isAway()) following = false;
+  else if (isAtEnd()) { following = true; live.hidden = true; }
 }, { passive: true });
 live.addEventListener('click', () => { following = true; live.hidden = true; toEnd(); });
 

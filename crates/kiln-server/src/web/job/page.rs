@@ -114,7 +114,7 @@ fn tools(about: &About<'_>) -> Markup {
                 output #hits aria-live="polite" {}
                 button #previous.icon type="button" title="Previous hit (N)" aria-label="Previous hit" { "↑" }
                 button #next.icon type="button" title="Next hit (n)" aria-label="Next hit" { "↓" }
-                button #only type="button" aria-pressed="false" { "Only hits" }
+                button #only.small type="button" aria-pressed="false" { "Only hits" }
             }
             @if let Some(error) = about.error {
                 a.button.small #first-error href={ (about.here()) "?line=" (error) "#L" (error) } data-line=(error) { "First error" }

@@ -1,4 +1,4 @@
-//! What steps said about places in the source.
+//! What steps said for this page: remarks about places in the source, and summaries.
 
 use kiln_core::id::JobId;
 use kiln_store::events::{Annotation, EventKind, Level};
@@ -24,6 +24,13 @@ pub(super) fn show(found: &Attempt, remarks: &[(Option<JobId>, EventKind)]) -> M
         Level::Warning => 1,
         Level::Notice => 2,
     });
+    let summaries: Vec<(Option<JobId>, &str)> = remarks
+        .iter()
+        .filter_map(|(job, kind)| match kind {
+            EventKind::Summary { text, .. } => Some((*job, text.as_str())),
+            _ => None,
+        })
+        .collect();
     let (first, rest) = said.split_at(said.len().min(OPEN));
     html! {
         section #annotations data-part="" aria-label="Annotations" {
@@ -37,6 +44,18 @@ pub(super) fn show(found: &Attempt, remarks: &[(Option<JobId>, EventKind)]) -> M
                     }
                 }
             }
+            @for (job, text) in summaries { (summary(found, job, text)) }
+        }
+    }
+}
+
+/// As it was written: nothing of it is taken for markup.
+fn summary(found: &Attempt, job: Option<JobId>, text: &str) -> Markup {
+    let name = job.and_then(|id| found.jobs.iter().find(|job| job.id == Some(id)));
+    html! {
+        details.summary.card open {
+            summary { "Summary" @if let Some(job) = name { " of " (job.name) } }
+            pre { (text) }
         }
     }
 }

@@ -42,6 +42,7 @@ on_both! {
 async fn runs_are_filtered_and_come_in_pages(server: Server) {
     let world = World::new(&server).await;
     let browser = Browser::of(&world.ada).await;
+    world.finish(Conclusion::Failure).await;
     for _ in 0..45 {
         world.again(&server).await;
     }
@@ -55,9 +56,9 @@ async fn runs_are_filtered_and_come_in_pages(server: Server) {
         let page = browser.get(&format!("/runs?{query}")).await.expect(200);
         assert_eq!(count(&page.text), expect, "{query}");
     };
-    check("status=in_progress&branch=main&event=push&actor=adam&workflow=ci.yml", 1).await;
-    check("status=in_progress&branch=&event=&actor=nobody", 0).await;
-    check("q=COMMIT&repo=acme%2Fapp&status=in_progress", 1).await;
+    check("status=failure&branch=main&event=push&actor=adam&workflow=ci.yml", 1).await;
+    check("status=failure&branch=&event=&actor=nobody", 0).await;
+    check("q=COMMIT&repo=acme%2Fapp&status=failure", 1).await;
     check("q=100%25", 0).await;
     browser.get("/runs?after=x").await.expect(422);
     browser.get("/runs?repo=no/such").await.expect(404);

@@ -206,7 +206,8 @@ fn searches(chrome: &Chrome) {
     );
     chrome.script("document.getElementById('search').value = ''");
     chrome.write("#search", "NEEDLE");
-    chrome.until("it finds", "return document.getElementById('hits').textContent === '1 of 1 hit'");
+    chrome
+        .until("it finds", "return document.getElementById('hits').textContent === '1 of 2 hits'");
     chrome.until(
         "it shows",
         "
@@ -217,7 +218,7 @@ fn searches(chrome: &Chrome) {
     chrome.click("#only");
     chrome.until(
         "only hits are shown",
-        "return document.querySelectorAll('#only-hits .l').length === 1",
+        "return document.querySelectorAll('#only-hits .l').length === 2",
     );
     chrome.click("#only");
 }
