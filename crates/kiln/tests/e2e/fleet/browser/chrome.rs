@@ -1,4 +1,4 @@
-//! Chromium by way of chromedriver, in the few words of WebDriver that the tests need.
+//! Chromium by way of chromedriver, in the few words of `WebDriver` that the tests need.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
