@@ -5,6 +5,9 @@ const log = document.getElementById('log');
 const size = Number(log.dataset.size);
 const here = log.dataset.here;
 const HEIGHT = 19;
+// Browsers scroll no further than 2^24 pixels: boxes of a very long log are lower than their lines.
+const TALLEST = 12_000_000;
+const tall = (lines) => lines * Math.min(HEIGHT, TALLEST / Math.max(1, total));
 const KEPT = 40;
 let total = Number(log.dataset.lines);
 let claim = log.dataset.claim ?? '';
@@ -31,7 +34,7 @@ function lay() {
       block.className = 'block';
       block.dataset.block = i;
       const lines = Math.min(size, total - i * size);
-      if (lines > 0) block.style.height = `${lines * HEIGHT}px`;
+      if (lines > 0) block.style.height = `${tall(lines)}px`;
       blocks[i] = block;
       if (last) last.after(block); else log.prepend(block);
     } else if (block.childElementCount) {
@@ -55,15 +58,24 @@ function load(i) {
     const html = await answer.text();
     // Lines that came live in the meantime are not written over.
     if (loaded.has(i)) return;
-    const block = blocks[i];
-    block.innerHTML = html;
-    block.style.height = '';
-    loaded.add(i);
-    paint(block);
-    forget(i);
+    steadily(() => {
+      blocks[i].innerHTML = html;
+      blocks[i].style.height = '';
+      loaded.add(i);
+      paint(blocks[i]);
+      forget(i);
+    });
   })().catch(() => {}).finally(() => pending.delete(i));
   pending.set(i, work);
   return work;
+}
+
+// What one looks at stays where it is while boxes above it become higher or lower.
+function steadily(change) {
+  const line = document.elementFromPoint(innerWidth / 2, innerHeight / 2)?.closest('#log .l');
+  const before = line?.getBoundingClientRect().top;
+  change();
+  if (line?.isConnected) scrollBy(0, line.getBoundingClientRect().top - before);
 }
 
 // What is far away becomes an empty box again; the end of a log that grows stays.
@@ -73,7 +85,7 @@ function forget(near) {
   for (const i of far.slice(0, loaded.size - KEPT)) {
     if (i === blocks.length - 1) continue;
     const block = blocks[i];
-    block.style.height = `${block.offsetHeight}px`;
+    block.style.height = `${Math.min(block.offsetHeight, tall(size))}px`;
     block.replaceChildren();
     loaded.delete(i);
   }

@@ -1,5 +1,7 @@
 //! A browser without eyes: it keeps a session and follows nothing by itself.
 
+use std::fmt::Write as _;
+
 use kiln_core::run::Conclusion;
 use kiln_proto::log::Line;
 use kiln_server::logs::LogId;
@@ -46,6 +48,14 @@ impl Page {
         assert!(self.status.is_redirection(), "{} {}", self.status, self.text);
         self.headers["location"].to_str().unwrap()
     }
+}
+
+/// A text as a part of an address or a form.
+pub(super) fn encoded(text: &str) -> String {
+    text.bytes().fold(String::new(), |mut out, byte| {
+        let _ = write!(out, "%{byte:02X}");
+        out
+    })
 }
 
 /// Somebody in front of a browser.
@@ -102,8 +112,6 @@ impl<'s> Browser<'s> {
 
     /// Sends a form.
     pub(super) fn form(&self, path: &str, fields: &[(&str, &str)]) -> reqwest::RequestBuilder {
-        let encoded =
-            |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
         let pairs =
             fields.iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(value)));
         let body = pairs.collect::<Vec<_>>().join("&");

@@ -10,7 +10,7 @@ use kiln_store::directory::workflows::{self, FoundWorkflow};
 use kiln_store::events::{Annotation, Level};
 use kiln_store::runs::{self, NewRun, Report, Reported, Said};
 
-use super::browser::{Browser, World};
+use super::browser::{Browser, World, encoded};
 use crate::support::{SYSTEM, Server, somebody};
 
 const EVIL: &str = "<script>alert(1)</script>\"onload=\"x' <img src=x onerror=alert(2)>";
@@ -54,7 +54,7 @@ async fn nothing_that_people_write_becomes_markup(server: Server) {
     let mut pages = vec![
         "/".to_owned(),
         "/runs".to_owned(),
-        format!("/runs?q={}&branch=%3Cscript%3E", urlencoded(EVIL)),
+        format!("/runs?q={}&branch=%3Cscript%3E", encoded(EVIL)),
         "/queue".to_owned(),
         format!("/{name}"),
         format!("/{name}/actions"),
@@ -107,8 +107,4 @@ async fn annotate(server: &Server, claimed: &kiln_store::claims::Claimed) {
         Report { job: claimed.job, claim: claimed.claim, runner: RunnerId(1), events: vec![said] };
     let work = async move |tx: &mut Tx<'_>| runs::report(tx, std::slice::from_ref(&report)).await;
     server.app.store.write(work).await.unwrap();
-}
-
-fn urlencoded(text: &str) -> String {
-    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
