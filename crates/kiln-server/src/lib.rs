@@ -26,5 +26,6 @@ mod start;
 pub mod storage;
 pub mod tasks;
 pub mod token;
+mod web;
 
 pub use start::{Server, StartError};

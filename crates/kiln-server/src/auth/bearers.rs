@@ -59,6 +59,11 @@ impl Bearers {
         Ok(Some(known))
     }
 
+    /// Whether the token with this hash is good.
+    pub async fn knows(&self, store: &Store, hash: Vec<u8>) -> Result<bool, StoreError> {
+        Ok(self.find(store, hash).await?.is_some())
+    }
+
     /// Everything is asked anew: a token was revoked, or somebody's role changed.
     pub fn forget(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();

@@ -13,7 +13,9 @@ use kiln_core::time::Timestamp;
 use kiln_store::{Actor, ActorKind, Duty, Scope};
 
 use super::bearers::Known;
+use super::session;
 use crate::app::Shared;
+use crate::clock;
 use crate::http::error::Failure;
 use crate::peer::Peer;
 use crate::token::{self, Kind};
@@ -103,6 +105,20 @@ impl Caller {
     }
 }
 
+impl Caller {
+    /// Whoever the session of a browser stands for.
+    pub async fn of_session(
+        headers: &HeaderMap,
+        app: &Shared,
+        address: Option<String>,
+    ) -> Result<Option<Self>, Failure> {
+        let Some(cookie) = session::cookie(headers, session::COOKIE_NAME) else { return Ok(None) };
+        let Some(hash) = session::check(&app.signer, cookie, clock::now()) else { return Ok(None) };
+        let known = app.bearers.find(&app.store, hash).await?;
+        Ok(known.map(|known| Self { who: Who::Token(known), address }))
+    }
+}
+
 impl FromRequestParts<Shared> for Caller {
     type Rejection = Failure;
 
@@ -112,9 +128,15 @@ impl FromRequestParts<Shared> for Caller {
             must_be_local(parts, &app.config.public_url)?;
             return Ok(Self { who: Who::Local(Grants::everything()), address });
         }
-        let token = shown_token(&parts.headers).ok_or_else(|| {
-            Failure::unauthorized("say who you are: `Authorization: Bearer <API token>`")
-        })?;
+        let Some(token) = shown_token(&parts.headers) else {
+            // A page may look with its session; what changes something is a form, with a check of its own.
+            let looks = parts.method.is_safe();
+            let found =
+                if looks { Self::of_session(&parts.headers, app, address).await? } else { None };
+            return found.ok_or_else(|| {
+                Failure::unauthorized("say who you are: `Authorization: Bearer <API token>`")
+            });
+        };
         let wrong = || Failure::unauthorized("the token is not known, was revoked or has expired");
         if !Kind::Api.fits(&token) {
             return Err(wrong());

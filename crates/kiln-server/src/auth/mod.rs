@@ -2,6 +2,7 @@
 
 mod bearers;
 mod caller;
+pub mod session;
 
 pub use bearers::Bearers;
 pub use caller::Caller;

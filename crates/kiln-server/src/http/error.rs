@@ -105,6 +105,11 @@ impl Failure {
     pub fn status(&self) -> StatusCode {
         self.status
     }
+
+    /// For people.
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
 }
 
 impl From<StoreError> for Failure {

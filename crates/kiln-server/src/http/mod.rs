@@ -47,7 +47,7 @@ pub fn routes() -> OpenApiRouter<Shared> {
 pub fn router(app: Shared) -> Router {
     let (router, _) = routes().split_for_parts();
     router
-        .fallback(middleware::no_such_address)
+        .fallback_service(crate::web::router(Shared::clone(&app)))
         .method_not_allowed_fallback(middleware::no_such_method)
         .layer(axum::middleware::from_fn(middleware::outermost))
         .with_state(app)

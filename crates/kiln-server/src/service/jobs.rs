@@ -19,6 +19,10 @@ pub struct Seen {
     pub run: RunId,
     /// Its number among the jobs of the plan.
     pub node: u32,
+    /// The jobs of the plan that it waits for; where a workflow is called, those inside of it.
+    pub needs: Vec<u32>,
+    /// Its failure does not count (`continue-on-error`).
+    pub tolerated: bool,
     /// The attempt of the run that it ran in.
     pub run_attempt: u32,
     pub name: String,
@@ -98,6 +102,8 @@ impl Look<'_> {
             id: None,
             run: self.picture.view.id,
             node: node.number,
+            needs: self.needs_of(node),
+            tolerated: false,
             run_attempt: node.run_attempt,
             name: format!("{}{name}", self.callers_of(node)),
             labels: Vec::new(),
@@ -127,6 +133,8 @@ impl Look<'_> {
             id: row.map(|row| row.id),
             run: self.picture.view.id,
             node: leg.node,
+            needs: self.needs_of(node),
+            tolerated: leg.tolerated,
             run_attempt: leg.run_attempt,
             name: format!("{}{}", self.callers_of(node), self.name_of(leg)),
             labels: labels.unwrap_or_default(),
@@ -146,6 +154,34 @@ impl Look<'_> {
     fn name_of(&self, leg: &Leg) -> String {
         let name = self.rows.get(&leg.number).map(|row| row.name.clone());
         name.unwrap_or_else(|| self.hood().job_of(leg.node).id.clone())
+    }
+
+    /// What a job waits for, among the jobs that are shown.
+    fn needs_of(&self, node: &Node) -> Vec<u32> {
+        let mut needs: Vec<u32> = node.needs.iter().flat_map(|need| self.inside(*need)).collect();
+        if needs.is_empty()
+            && let Some(leg) = self.hood().scopes.get(&node.scope).and_then(|scope| scope.caller)
+            && let Some(caller) =
+                self.hood().legs.get(&leg).map(|leg| &self.hood().nodes[&leg.node])
+        {
+            needs = self.needs_of(caller);
+        }
+        needs.sort_unstable();
+        needs.dedup();
+        needs
+    }
+
+    /// The job itself, or the last jobs of the workflows that it calls.
+    fn inside(&self, node: u32) -> Vec<u32> {
+        let Some(row) = self.hood().nodes.get(&node) else { return Vec::new() };
+        let legs = row.legs.iter().filter_map(|leg| self.hood().legs.get(leg));
+        let scopes: Vec<u32> = legs.filter_map(|leg| leg.scope).collect();
+        if scopes.is_empty() {
+            return vec![node];
+        }
+        let nodes = self.hood().nodes.values();
+        let last = nodes.filter(|one| scopes.contains(&one.scope) && one.dependents.is_empty());
+        last.flat_map(|one| self.inside(one.number)).collect()
     }
 
     /// The names of the jobs that call the workflow of this one, the outermost first.

@@ -36,4 +36,5 @@ mod registration;
 mod reports;
 mod runner;
 mod support;
+mod web;
 mod workers;

@@ -188,6 +188,21 @@ pub async fn read(
     Ok(Page { events: as_they_happened(events), next, more: full || bound.is_some() })
 }
 
+/// What steps of an attempt said for the page of the run: annotations and summaries, as they came.
+pub async fn remarks(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    run: RunId,
+    attempt: u32,
+    limit: u32,
+) -> Result<Vec<StoredEvent>, StoreError> {
+    let sql = "SELECT txid, id, at, org_id, repo_id, run_id, attempt, job_id, kind, payload
+               FROM events WHERE run_id = $1 AND attempt = $2 AND (org_id = $3 OR $3 IS NULL)
+               AND kind IN ('annotation', 'summary') ORDER BY id LIMIT $4";
+    let values = [run.0.into(), attempt.into(), scope.parameter(), limit.into()];
+    tx.rows(sql, &values).await?.iter().map(stored).collect()
+}
+
 /// Where a question that finds few of the events it passes stops, if there are that many.
 async fn bound(tx: &mut Tx<'_>, after: Cursor, end: Cursor) -> Result<Option<Cursor>, StoreError> {
     let sql = Sql::of(

@@ -117,6 +117,8 @@ pub struct RunFilter {
     pub head_sha: Option<String>,
     /// Who triggered it first.
     pub actor: Option<String>,
+    /// A part of the title or of the branch, capital and small letters alike.
+    pub text: Option<String>,
 }
 
 impl RunFilter {
@@ -149,12 +151,33 @@ impl RunFilter {
             let places: Vec<String> = (first..=values.len()).map(|at| format!("${at}")).collect();
             let _ = write!(conditions, "workflow_id IN ({}) AND ", places.join(", "));
         }
+        if let Some(text) = &self.text {
+            values.push(names::searchable(&pattern(text)));
+            let at = values.len();
+            let _ = write!(
+                conditions,
+                "(lower(title) LIKE ${at} ESCAPE '!' OR lower(head_branch) LIKE ${at} ESCAPE '!') AND "
+            );
+        }
         if open.is_some() {
             // What is open has an index of its own.
             conditions.push_str("conclusion IS NULL AND ");
         }
         (conditions, values)
     }
+}
+
+/// What `LIKE` takes for texts with this one in them.
+fn pattern(text: &str) -> String {
+    let mut pattern = String::from("%");
+    for letter in text.to_lowercase().chars() {
+        if matches!(letter, '%' | '_' | '!') {
+            pattern.push('!');
+        }
+        pattern.push(letter);
+    }
+    pattern.push('%');
+    pattern
 }
 
 /// The runs that fit, the newest first.

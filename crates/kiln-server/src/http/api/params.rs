@@ -72,6 +72,8 @@ pub(super) struct OfRuns {
     pub(super) sha: Option<String>,
     /// Who triggered it first.
     pub(super) actor: Option<String>,
+    /// A part of the title or of the branch.
+    pub(super) q: Option<String>,
     /// The `next` of the piece before.
     pub(super) after: Option<String>,
     /// How many, 100 at most.

@@ -67,6 +67,7 @@ impl OfRuns {
             event: self.event.clone(),
             head_sha: self.sha.clone(),
             actor: self.actor.clone(),
+            text: self.q.clone().filter(|text| !text.is_empty()),
         })
     }
 }

@@ -1,9 +1,9 @@
-//! The one-time link of a first start: a page with a button, and the token that it gives, once.
+//! The one-time link of a first start: a page with a button; it gives a session and a token, once.
 
 use axum::Extension;
 use axum::extract::State;
-use axum::http::{HeaderValue, header};
-use axum::response::{Html, IntoResponse as _, Response};
+use axum::http::{HeaderMap, header};
+use axum::response::Response;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -14,6 +14,7 @@ use crate::http::openapi::Problems;
 use crate::peer::Peer;
 use crate::service::tokens;
 use crate::token::Kind;
+use crate::web;
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::new().routes(routes!(show, redeem))
@@ -25,12 +26,9 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
     responses((status = 200, description = "A page", body = String, content_type = "text/html"), Problems),
     security(())
 )]
-async fn show(Path(secret): Path<String>) -> Answer<Response> {
+async fn show(Path(secret): Path<String>, headers: HeaderMap) -> Answer<Response> {
     check(&secret)?;
-    Ok(page(
-        "<p>This link makes an API token for the administrator. It works once.</p>\
-         <form method=\"post\"><button>Make the token</button></form>",
-    ))
+    Ok(web::welcome_page(&headers))
 }
 
 /// Makes the token and shows it, once.
@@ -43,31 +41,18 @@ async fn redeem(
     State(app): State<Shared>,
     peer: Option<Extension<Peer>>,
     Path(secret): Path<String>,
+    headers: HeaderMap,
 ) -> Answer<Response> {
     check(&secret)?;
-    let address = peer.map(|Extension(peer)| peer.address.to_string());
+    let peer = peer.map(|Extension(peer)| peer);
+    let address = peer.map(|peer| peer.address.to_string());
     let token = tokens::redeem(&app, &secret, address).await?;
-    // A token has no character that means anything in HTML.
-    Ok(page(&format!(
-        "<p>Keep this token: it is not shown again.</p><pre>{}</pre>\
-         <p>Use it as <code>KILN_TOKEN</code>, or with <code>kiln --token</code>.</p>",
-        token.reveal()
-    )))
+    let cookie = web::session_cookie(&app, peer, token.reveal());
+    let mut response = web::welcomed_page(&headers, token.reveal());
+    response.headers_mut().insert(header::SET_COOKIE, cookie);
+    Ok(response)
 }
 
 fn check(secret: &str) -> Answer<()> {
     if Kind::OneTime.fits(secret) { Ok(()) } else { Err(Failure::not_found("link")) }
-}
-
-fn page(content: &str) -> Response {
-    let text = format!(
-        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width\"><title>Kiln</title>\
-         <h1>Welcome to Kiln</h1>{content}</html>"
-    );
-    let mut response = Html(text).into_response();
-    let policy = "default-src 'none'; form-action 'self'; frame-ancestors 'none'";
-    let policy = HeaderValue::from_static(policy);
-    response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
-    response
 }

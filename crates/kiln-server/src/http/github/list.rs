@@ -122,6 +122,7 @@ impl Filter {
             event: self.event,
             head_sha: self.head_sha,
             actor: self.actor,
+            text: None,
         })
     }
 }

@@ -1,6 +1,7 @@
 //! A whole installation with the real binary: servers, runners, repositories, on both databases.
 
 mod away;
+mod browser;
 mod cancel;
 mod chaos;
 mod clock;
@@ -19,7 +20,7 @@ mod servers;
 mod sources;
 mod world;
 
-use world::{Kind, World};
+use world::{Kind, Program, World};
 
 /// A test for each database.
 macro_rules! on_both {

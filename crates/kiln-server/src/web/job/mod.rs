@@ -1,0 +1,146 @@
+//! The log of a job: its first screen is complete, and `log.js` brings the rest by blocks of lines.
+
+mod page;
+mod read;
+mod rows;
+mod stream;
+
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderName, header};
+use axum::response::{Html, IntoResponse as _, Redirect, Response};
+use kiln_core::access::Right;
+use kiln_core::id::JobId;
+use kiln_proto::headers::LOG_LINES;
+use serde::Deserialize;
+
+use super::failure::Shown;
+use super::layout::{Page, Section};
+use super::parts::Look;
+use super::run::find;
+use super::visitor::Visitor;
+use crate::app::{App, Shared};
+use crate::http::error::{Answer, Failure};
+use crate::service::jobs::Seen;
+use crate::service::runs::{self, Named};
+
+pub(super) use stream::follow;
+
+/// How many lines are brought at a time.
+pub(super) const BLOCK: u64 = 200;
+/// How many a program may ask for at once.
+const MOST: u64 = 1_000;
+
+/// Owner, repository, run and job, as the address has them.
+type Place = (String, String, String, String);
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Which {
+    /// The line that one wants to see.
+    line: Option<u64>,
+    /// The step whose first line one wants to see, from 1.
+    step: Option<u32>,
+    /// `error` for the first error.
+    at: Option<String>,
+    /// Which claim of the job.
+    claim: Option<u32>,
+}
+
+/// A job of the run that the address names.
+async fn find_job(app: &App, visitor: &Visitor, place: &Place) -> Answer<(Named, Seen)> {
+    let (owner, repo, run, job) = place.clone();
+    let named = find(app, visitor, Right::Read, &(owner, repo, run)).await?;
+    let id: JobId = job.parse().map_err(|_| Failure::not_found("job"))?;
+    if id.run() != named.run.id {
+        return Err(Failure::not_found("job"));
+    }
+    runs::job(app, &visitor.caller, Right::Read, id).await
+}
+
+pub(super) fn address(named: &Named, job: JobId) -> String {
+    format!("{}/job/{job}", super::runs::address(named))
+}
+
+pub(super) async fn show(
+    State(app): State<Shared>,
+    visitor: Visitor,
+    Path(place): Path<Place>,
+    Query(which): Query<Which>,
+) -> Shown<Response> {
+    let (named, job) = find_job(&app, &visitor, &place).await?;
+    let id = job.id.ok_or_else(|| Failure::not_found("job"))?;
+    let wanted = match (which.at.as_deref(), which.step) {
+        (Some("error"), _) => read::first_error(&app, &job).await?,
+        (_, Some(step)) => read::first_of_step(&app, &job, step).await?,
+        _ => None,
+    };
+    if let Some(line) = wanted {
+        let there = format!("{}?line={line}#L{line}", address(&named, id));
+        return Ok(Redirect::to(&there).into_response());
+    }
+    let screen = read::screen(&app, &job, which.claim, which.line).await?;
+    let is_bad = Look::of_job(&job).is_bad();
+    let error = if is_bad { read::first_error(&app, &job).await? } else { None };
+    let may_change = visitor.caller.grants().allow(Right::Write, Some(named.run.org)).is_ok();
+    let about =
+        page::About { named: &named, job: &job, screen: &screen, error, claim: which.claim };
+    let body = page::body(&visitor, &about, may_change);
+    let title = format!("{} · {}", job.name, named.run.title);
+    let live = job.conclusion.is_none().then_some(named.run.id.0);
+    Ok(Page { title: &title, section: Section::Runs, live, body }.show(&visitor).into_response())
+}
+
+/// One click from a red run to its first error.
+pub(super) async fn first_error(
+    State(app): State<Shared>,
+    visitor: Visitor,
+    Path(place): Path<(String, String, String)>,
+) -> Shown<Redirect> {
+    let named = find(&app, &visitor, Right::Read, &place).await?;
+    let found = runs::attempt(&app, &visitor.caller, named.run.id, None).await?;
+    let bad = found.jobs.iter().find(|job| Look::of_job(job).is_bad() && job.id.is_some());
+    let Some((job, id)) = bad.and_then(|job| Some((job, job.id?))) else {
+        return Ok(Redirect::to(&super::runs::address(&named)));
+    };
+    let there = address(&named, id);
+    Ok(Redirect::to(&match read::first_error(&app, job).await? {
+        Some(line) => format!("{there}?line={line}#L{line}"),
+        None => there,
+    }))
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Wanted {
+    from: u64,
+    count: u64,
+    claim: Option<u32>,
+    /// Instead of lines: the number of the first line of this step, from 1.
+    first_of: Option<u32>,
+    /// Instead of lines: the number of the next line from here on that ends a group.
+    end_of_group: Option<u64>,
+}
+
+/// Lines as rows of the page.
+pub(super) async fn lines(
+    State(app): State<Shared>,
+    visitor: Visitor,
+    Path(place): Path<Place>,
+    Query(wanted): Query<Wanted>,
+) -> Shown<Response> {
+    let (_, job) = find_job(&app, &visitor, &place).await?;
+    let number = match (wanted.first_of, wanted.end_of_group) {
+        (Some(step), _) => Some(read::first_of_step(&app, &job, step).await?),
+        (_, Some(from)) => Some(read::end_of_group(&app, &job, wanted.claim, from).await?),
+        _ => None,
+    };
+    if let Some(number) = number {
+        return Ok(axum::Json(number).into_response());
+    }
+    let count = wanted.count.clamp(1, MOST);
+    let block = read::block(&app, &job, wanted.claim, wanted.from.max(1), count).await?;
+    let html = rows::show(&job, block.before, &block.lines);
+    let total = [(HeaderName::from_static(LOG_LINES), block.total.to_string())];
+    let policy = [(header::CONTENT_SECURITY_POLICY, super::layout::POLICY)];
+    Ok((total, policy, Html(html.into_string())).into_response())
+}

@@ -1,0 +1,111 @@
+//! What waits for a runner: in which order, why, and for how long yet.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::Html;
+use kiln_core::time::Timestamp;
+use kiln_proto::api;
+use kiln_store::Page as Piece;
+use maud::{Markup, html};
+
+use super::failure::{Shown, sentence};
+use super::layout::{Page, Section};
+use super::parts::{self, Look};
+use super::visitor::Visitor;
+use crate::app::Shared;
+use crate::service::{pause, queue};
+
+/// How many jobs a page has.
+const JOBS: usize = 200;
+/// How many runners are named.
+const NAMES: usize = 4;
+
+/// S16
+pub(super) async fn show(State(app): State<Shared>, visitor: Visitor) -> Shown<Html<String>> {
+    let waiting = queue::waiting(&app, &visitor.caller, None, None, JOBS).await?;
+    let queues = pause::queues(&app, &visitor.caller, Piece::first(Piece::LARGEST)).await?;
+    let paused = pause::paused(&app, &visitor.caller).await?;
+    let body = html! {
+        div.head { h1 { "Queue" } }
+        section #queue data-part="" aria-label="Waiting jobs" {
+            @if let Some(reason) = &paused.server {
+                p.notice.bad { "The server is paused: " (reason) }
+            }
+            @for repo in &paused.repos {
+                p.notice { (repo.owner) "/" (repo.name) " is paused: " (repo.paused.as_deref().unwrap_or_default()) }
+            }
+            @if waiting.is_empty() {
+                (parts::empty("No job waits for a runner", &html! { "What is started finds a runner at once." }))
+            } @else {
+                p.quiet { (parts::count(waiting.len(), "job waits", "jobs wait"))
+                    @if waiting.len() >= JOBS { ", and perhaps more" } "." }
+                (table(&waiting))
+            }
+        }
+        section #queues data-part="" aria-labelledby="queues-title" {
+            @if !queues.is_empty() {
+                h2 #queues-title { "What runners are asked for" }
+                (demands(&queues))
+            }
+        }
+    };
+    Ok(Page { title: "Queue", section: Section::Queue, live: Some(0), body }.show(&visitor))
+}
+
+fn table(waiting: &[api::Waiting]) -> Markup {
+    html! {
+        ol.waits {
+            @for job in waiting {
+                li data-entry="" {
+                    span.position aria-label={ "Position " (job.position) } { (job.position) }
+                    (Look::Queued.icon())
+                    div.what {
+                        a.title href={ "/" (job.repo) "/actions/runs/" (job.run_id) "/job/" (job.job_id) } data-open="" {
+                            (job.name)
+                        }
+                        p.about { (job.repo) " · " (sentence(&job.reason)) }
+                        p.about { "Asks for " (job.requirements) ". " (able(&job.runners)) }
+                    }
+                    div.times {
+                        @match job.estimate {
+                            Some(seconds) => span.length { "in about " (parts::length(Duration::from_secs(seconds))) },
+                            None => span.quiet { "no estimate" },
+                        }
+                        @if let Some(at) = Timestamp::parse_rfc3339(&job.queued_at) {
+                            span.quiet { "waits for " (parts::clocked(Some(at), None)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn able(runners: &[String]) -> String {
+    match runners {
+        [] => "No runner that is there could take it.".to_owned(),
+        few if few.len() <= NAMES => format!("{} could take it.", few.join(", ")),
+        many => {
+            format!("{} and {} more could take it.", many[..NAMES].join(", "), many.len() - NAMES)
+        }
+    }
+}
+
+fn demands(queues: &[api::Queue]) -> Markup {
+    html! {
+        div.scroll { table {
+            thead { tr { th scope="col" { "Asked for" } th.number scope="col" { "Waiting" } th.number scope="col" { "Runners" } } }
+            tbody {
+                @for queue in queues {
+                    tr {
+                        td { (queue.requirements)
+                            @if let Some(paused) = &queue.paused { " " span.tag { "paused: " (paused) } } }
+                        td.number { (queue.waiting) }
+                        td.number { (queue.runners) }
+                    }
+                }
+            }
+        } }
+    }
+}

@@ -1,0 +1,158 @@
+//! One run: how it stands in words, its jobs as a graph, a list and a waterfall, what was remarked, what can be done.
+
+mod graph;
+mod head;
+mod layers;
+mod list;
+mod remarks;
+mod waterfall;
+
+use axum::extract::{Path, Query, State};
+use axum::response::{Html, IntoResponse as _, Redirect, Response};
+use kiln_core::access::Right;
+use kiln_core::id::{JobId, RunId};
+use kiln_store::events::{self, EventKind};
+use kiln_store::{Scope, Tx};
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::failure::Shown;
+use super::layout::{Page, Section};
+use super::visitor::{Posted, Visitor};
+use crate::app::{App, Shared};
+use crate::http::error::{Answer, Failure};
+use crate::service::runs::{Attempt, Named};
+use crate::service::{change, runs};
+
+/// How many remarks of steps a page shows.
+const REMARKS: u32 = 200;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Which {
+    attempt: Option<u32>,
+    view: Option<String>,
+}
+
+/// A run of the repository that the address names.
+pub(super) async fn find(
+    app: &App,
+    visitor: &Visitor,
+    right: Right,
+    (owner, repo, run): &(String, String, String),
+) -> Answer<Named> {
+    let id: RunId = run.parse().map_err(|_| Failure::not_found("run"))?;
+    runs::find_in(app, &visitor.caller, right, (&format!("{owner}/{repo}"), id)).await
+}
+
+pub(super) async fn show(
+    State(app): State<Shared>,
+    visitor: Visitor,
+    Path(place): Path<(String, String, String)>,
+    Query(which): Query<Which>,
+) -> Shown<Html<String>> {
+    let named = find(&app, &visitor, Right::Read, &place).await?;
+    let found = runs::attempt(&app, &visitor.caller, named.run.id, which.attempt).await?;
+    let (scope, id) = (Scope::Org(named.run.org), named.run.id);
+    let attempt = found.view.attempt;
+    let work = async move |tx: &mut Tx<'_>| events::remarks(tx, scope, id, attempt, REMARKS).await;
+    let said = app.store.read(work).await?;
+    let remarks: Vec<(Option<JobId>, EventKind)> =
+        said.into_iter().map(|stored| (stored.event.job, stored.event.kind)).collect();
+    let may_change = visitor.caller.grants().allow(Right::Write, Some(named.run.org)).is_ok();
+    let view = View::of(which.view.as_deref(), &found);
+    let body = html! {
+        (head::show(&visitor, &found, may_change))
+        (tabs(view, &found))
+        section #jobs data-part="" aria-label="Jobs" { (jobs(view, &found)) }
+        (remarks::show(&found, &remarks))
+    };
+    let title = format!("{} · {}", named.run.title, named.repo.full());
+    let live = found.named.run.conclusion.is_none() && attempt == found.named.run.attempt;
+    let live = live.then_some(id.0);
+    Ok(Page { title: &title, section: Section::Runs, live, body }.show(&visitor))
+}
+
+/// How the jobs are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum View {
+    Graph,
+    List,
+    Waterfall,
+}
+
+impl View {
+    const ALL: [(Self, &'static str, &'static str); 3] = [
+        (Self::Graph, "graph", "Graph"),
+        (Self::List, "list", "List"),
+        (Self::Waterfall, "waterfall", "Waterfall"),
+    ];
+
+    /// A run with a single job has no graph to look at.
+    fn of(word: Option<&str>, found: &Attempt) -> Self {
+        let chosen =
+            Self::ALL.iter().find(|(_, own, _)| Some(*own) == word).map(|(view, ..)| *view);
+        let usual = if found.jobs.len() > 1 { Self::Graph } else { Self::List };
+        chosen.unwrap_or(usual)
+    }
+}
+
+fn tabs(view: View, found: &Attempt) -> Markup {
+    let attempt = found.view.attempt;
+    let is_last = attempt == found.named.run.attempt;
+    html! {
+        nav.tabs #views aria-label="Views of the jobs" {
+            @for (own, word, name) in View::ALL {
+                @let more = if is_last { String::new() } else { format!("&attempt={attempt}") };
+                a href={ "?view=" (word) (more) } aria-current=[(own == view).then_some("true")] { (name) }
+            }
+        }
+    }
+}
+
+fn jobs(view: View, found: &Attempt) -> Markup {
+    if found.jobs.is_empty() {
+        return html! { p.calm { "The run has no jobs." } };
+    }
+    match view {
+        View::Graph => html! { (graph::show(found)) (list::waits(found)) },
+        View::List => list::show(found),
+        View::Waterfall => waterfall::show(found),
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Asked {
+    job: String,
+}
+
+/// The buttons.
+pub(super) async fn order(
+    State(app): State<Shared>,
+    Path((owner, repo, run, order)): Path<(String, String, String, String)>,
+    Posted { visitor, form }: Posted<Asked>,
+) -> Shown<Response> {
+    let place = (owner, repo, run);
+    let named = find(&app, &visitor, Right::Write, &place).await?;
+    let (caller, id) = (&visitor.caller, named.run.id);
+    let what = match order.as_str() {
+        "cancel" | "force-cancel" => {
+            change::cancel(&app, caller, id, None, order == "force-cancel").await?;
+            None
+        }
+        "rerun" => Some(change::What::All),
+        "rerun-failed" => Some(change::What::Failed),
+        "rerun-job" => Some(change::What::Job(form.job)),
+        _ => return Err(Failure::not_found("button").into()),
+    };
+    if let Some(what) = what {
+        change::rerun(&app, caller, id, what).await?;
+    }
+    Ok(Redirect::to(&super::runs::address(&named)).into_response())
+}
+
+/// Where the log of a job is.
+pub(super) fn job_address(found: &Attempt, id: JobId) -> String {
+    format!("{}/job/{id}", super::runs::address(&found.named))
+}

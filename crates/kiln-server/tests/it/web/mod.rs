@@ -1,0 +1,7 @@
+//! Pages as browsers ask for them, over real HTTP.
+
+mod browser;
+mod forms;
+mod pages;
+mod session;
+mod xss;
