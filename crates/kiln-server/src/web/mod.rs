@@ -5,6 +5,7 @@
 mod ansi;
 mod assets;
 mod badge;
+mod caches;
 mod dashboard;
 mod failure;
 mod job;
@@ -53,12 +54,19 @@ pub(crate) fn router(app: Shared) -> Router {
         .route("/{owner}/{repo}/settings", get(repos::settings))
         .route("/{owner}/{repo}/settings/{what}", post(repos::change))
         .route("/{owner}/{repo}/badge.svg", get(badge::show))
+        .route("/{owner}/{repo}/caches", get(caches::show))
+        .route("/{owner}/{repo}/caches/{id}/delete", post(caches::delete))
         .route("/{owner}/{repo}/actions", get(runs::of_repo))
         .route("/{owner}/{repo}/actions/workflows/{file}", get(workflow::show))
         .route("/{owner}/{repo}/actions/workflows/{file}/dispatch", post(workflow::dispatch))
         .route("/{owner}/{repo}/actions/runs/{run}", get(run::show))
         .route("/{owner}/{repo}/actions/runs/{run}/error", get(job::first_error))
         .route("/{owner}/{repo}/actions/runs/{run}/{order}", post(run::order))
+        .route("/{owner}/{repo}/actions/runs/{run}/artifacts/{artifact}", get(run::download))
+        .route(
+            "/{owner}/{repo}/actions/runs/{run}/artifacts/{artifact}/{order}",
+            post(run::order_artifact),
+        )
         .route("/{owner}/{repo}/actions/runs/{run}/job/{job}", get(job::show))
         .route("/{owner}/{repo}/actions/runs/{run}/job/{job}/lines", get(job::lines))
         .route("/{owner}/{repo}/actions/runs/{run}/job/{job}/follow", get(job::follow))

@@ -238,6 +238,20 @@ pub(super) fn empty(title: &str, advice: &Markup) -> Markup {
     }
 }
 
+/// Bytes, for people: `812 B`, `4.2 MB`.
+pub(super) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
+    if bytes < 1_000 {
+        return format!("{bytes} B");
+    }
+    let (mut whole, mut unit) = (bytes, 0);
+    while whole >= 1_000_000 && unit + 1 < UNITS.len() {
+        whole /= 1_000;
+        unit += 1;
+    }
+    format!("{}.{} {}", whole / 1_000, whole % 1_000 / 100, UNITS[unit])
+}
+
 /// Singular or plural.
 pub(super) fn count(number: usize, one: &str, many: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {many}") }
@@ -259,6 +273,12 @@ mod tests {
         check(60_000, "1 min");
         check(185_000, "3 min 5 s");
         check(7_800_000, "2 h 10 min");
+    }
+
+    #[test]
+    fn sizes_are_written_for_people() {
+        let shown = [0, 999, 1_000, 4_240_000, 10_000_000_000, u64::MAX].map(size);
+        assert_eq!(shown, ["0 B", "999 B", "1.0 kB", "4.2 MB", "10.0 GB", "18446.7 PB"]);
     }
 
     #[test]

@@ -76,6 +76,7 @@ pub(super) fn head(name: &str, tab: &str) -> Markup {
     let tabs = [
         ("", "overview", "Overview"),
         ("/actions", "runs", "Runs"),
+        ("/caches", "caches", "Caches"),
         ("/settings", "settings", "Settings"),
     ];
     html! {

@@ -1,5 +1,6 @@
 //! One run: how it stands in words, its jobs as a graph, a list and a waterfall, what was remarked, what can be done.
 
+mod artifacts;
 mod graph;
 mod head;
 mod layers;
@@ -21,8 +22,11 @@ use super::layout::{Page, Section};
 use super::visitor::{Posted, Visitor};
 use crate::app::{App, Shared};
 use crate::http::error::{Answer, Failure};
+use crate::service::content::seen;
 use crate::service::runs::{Attempt, Named};
 use crate::service::{change, runs};
+
+pub(super) use artifacts::{download, order as order_artifact};
 
 /// How many remarks of steps a page shows.
 const REMARKS: u32 = 200;
@@ -59,12 +63,14 @@ pub(super) async fn show(
     let said = app.store.read(work).await?;
     let remarks: Vec<(Option<JobId>, EventKind)> =
         said.into_iter().map(|stored| (stored.event.job, stored.event.kind)).collect();
+    let left = seen::of_run(&app, &visitor.caller, id).await?.artifacts;
     let may_change = visitor.caller.grants().allow(Right::Write, Some(named.run.org)).is_ok();
     let view = View::of(which.view.as_deref(), &found);
     let body = html! {
         (head::show(&visitor, &found, may_change))
         (tabs(view, &found))
         section #jobs data-part="" aria-label="Jobs" { (jobs(view, &found)) }
+        (artifacts::show(&visitor, &found, &left, may_change))
         (remarks::show(&found, &remarks))
     };
     let title = format!("{} · {}", named.run.title, named.repo.full());

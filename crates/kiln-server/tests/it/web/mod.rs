@@ -2,6 +2,7 @@
 
 mod browser;
 mod forms;
+mod left;
 mod pages;
 mod session;
 mod xss;

@@ -280,6 +280,7 @@ fn pages_fit_the_dark_and_the_phone() {
         ("repositories", "/repositories".to_owned()),
         ("repository", "/acme/red".to_owned()),
         ("settings", "/acme/red/settings".to_owned()),
+        ("caches", "/acme/red/caches".to_owned()),
         ("workflow", "/acme/red/actions/workflows/ci.yml".to_owned()),
         ("run", format!("/acme/red/actions/runs/{run}")),
         ("run-list", format!("/acme/red/actions/runs/{run}?view=list")),
