@@ -186,7 +186,7 @@ struct Draft {
     finished: bool,
     /// How much was written since a flush was begun, and the last of these.
     unflushed: u64,
-    flush: Option<thread::JoinHandle<()>>,
+    flush: Option<thread::JoinHandle<io::Result<()>>>,
 }
 
 impl Draft {
@@ -205,16 +205,24 @@ impl Draft {
         if self.unflushed >= FLUSH
             && self.flush.as_ref().is_none_or(thread::JoinHandle::is_finished)
         {
+            self.flushed()?;
             self.unflushed = 0;
             let file = self.file.try_clone()?;
-            // What fails here fails again at the end.
-            self.flush = thread::Builder::new().spawn(move || drop(file.sync_data())).ok();
+            self.flush = thread::Builder::new().spawn(move || file.sync_data()).ok();
         }
         Ok(self)
     }
 
+    /// How the flush ended that was begun last. The system says once that bytes could not be written: who does not
+    /// listen then takes them for written.
+    fn flushed(&mut self) -> io::Result<()> {
+        let Some(flush) = self.flush.take() else { return Ok(()) };
+        flush.join().unwrap_or_else(|_| Err(io::Error::other("the thread that flushes died")))
+    }
+
     /// On the disk first, then under its name, then the name itself on the disk.
     fn finish(mut self, root: &Path, path: &Path) -> io::Result<()> {
+        self.flushed()?;
         self.file.sync_all()?;
         let folder = path.parent().unwrap_or(root);
         let mut tries = 0;

@@ -1,7 +1,7 @@
 //! Puts a tree where it was, or elsewhere: folders first, files on several threads, links last, so that no file
 //! is ever written through a link.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, FileTimes, OpenOptions, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, symlink};
@@ -46,6 +46,7 @@ pub fn restore(root: &[u8], places: &[PathBuf], shelf: &dyn Shelf) -> io::Result
     let targets: Vec<PathBuf> = targets.collect::<io::Result<_>>()?;
     let all: Vec<(&Entry, &Path)> =
         entries.iter().zip(targets.iter().map(PathBuf::as_path)).collect();
+    nested_in_folders(&entries)?;
     folders(&all)?;
     files(&all, shelf)?;
     links(&all)?;
@@ -62,6 +63,29 @@ fn target(entry: &Entry, places: &[PathBuf]) -> io::Result<PathBuf> {
     let place = places.get(usize::from(entry.place)).ok_or_else(outside)?;
     let below = entry.below().ok_or_else(outside)?;
     Ok(if below.as_os_str().is_empty() { place.clone() } else { place.join(below) })
+}
+
+/// Everything lies in a folder of the tree: what lay below a link would be written to where that leads.
+fn nested_in_folders(entries: &[Entry]) -> io::Result<()> {
+    let mut seen = HashSet::new();
+    let mut folders = HashSet::new();
+    for entry in entries {
+        let own = (entry.place, entry.path.as_str());
+        if !seen.insert(own) {
+            return Err(damaged(format!("`{}` is in the tree twice", entry.path)));
+        }
+        if entry.kind == Kind::Folder {
+            folders.insert(own);
+        }
+    }
+    let above = |entry: &Entry| {
+        let parent = entry.path.rsplit_once('/').map_or("", |(parent, _)| parent);
+        entry.path.is_empty() || folders.contains(&(entry.place, parent))
+    };
+    match entries.iter().find(|entry| !above(entry)) {
+        Some(entry) => Err(damaged(format!("`{}` does not lie in a folder", entry.path))),
+        None => Ok(()),
+    }
 }
 
 fn folders(all: &[(&Entry, &Path)]) -> io::Result<()> {

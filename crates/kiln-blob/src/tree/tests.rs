@@ -175,6 +175,42 @@ fn no_entry_leads_out_of_its_place() {
     assert_eq!(read_page(&pages(&entries).concat()).unwrap(), entries);
 }
 
+/// A tree that somebody made by hand, with these entries.
+fn crafted(place: &Place, entries: &[Entry]) -> io::Result<Restored> {
+    let shelf = place.shelf();
+    let mut pack = pack::Filling::new(1)?;
+    let mut root = Root { pages: Vec::new(), files: 0, bytes: 0 };
+    for page in pages(entries) {
+        let digest = Digest::of(&page);
+        pack.add(digest, &page)?;
+        root.pages.push((digest, u32::try_from(page.len()).unwrap()));
+    }
+    shelf.put(pack.take().unwrap())?;
+    restore(&root.write(), &[place.at("made")], &shelf)
+}
+
+/// R9
+#[test]
+fn nothing_lies_below_a_link_and_nothing_is_there_twice() {
+    let place = Place::new();
+    write(&place.at("secret/key"), b"mine");
+    let entry = |path: &str, kind: Kind| Entry { kind, ..file(path) };
+    let folder = || entry("", Kind::Folder);
+    let out = || Kind::Link(place.at("secret").display().to_string());
+    let bad = [
+        vec![folder(), entry("a", out()), entry("a/key", Kind::Link("/nowhere".to_owned()))],
+        vec![folder(), entry("a", out()), entry("a/key", Kind::File(Vec::new()))],
+        vec![folder(), entry("a", Kind::Folder), entry("a", out()), entry("a/key", Kind::Folder)],
+    ];
+    for entries in bad {
+        let error = crafted(&place, &entries).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{error}");
+    }
+    assert_eq!(fs::read(place.at("secret/key")).unwrap(), b"mine");
+    crafted(&place, &[folder(), entry("a", out()), entry("b", Kind::Folder)]).unwrap();
+    assert!(place.at("made/a/key").exists());
+}
+
 #[test]
 fn a_new_entry_changes_one_page() {
     let mut entries: Vec<Entry> =
