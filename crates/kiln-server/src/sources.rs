@@ -44,6 +44,14 @@ pub trait Sources: Debug + Send + Sync {
         after: &str,
     ) -> Result<Option<Vec<String>>, SourceError>;
 
+    /// Whether a commit is another one or one of its ancestors.
+    fn is_part_of(
+        &self,
+        repository: &Location,
+        commit: &str,
+        of: &str,
+    ) -> Result<bool, SourceError>;
+
     /// Serves one request of git's smart protocol, read only: the advertisement without a body, else what
     /// the client asks for. Ends early when `write` fails.
     fn upload_pack(

@@ -375,6 +375,19 @@ impl Sources for MemorySources {
         })
     }
 
+    /// All commits are of one line.
+    fn is_part_of(
+        &self,
+        repository: &Location,
+        commit: &str,
+        of: &str,
+    ) -> Result<bool, SourceError> {
+        self.of(repository, |files| {
+            let at = |id: &str| files.commits.iter().position(|(own, ..)| own == id);
+            Ok(at(commit).is_some_and(|commit| at(of).is_some_and(|of| commit <= of)))
+        })
+    }
+
     /// Not git's protocol: what comes back shows what was asked.
     fn upload_pack(
         &self,

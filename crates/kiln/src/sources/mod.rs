@@ -163,6 +163,18 @@ impl Sources for GitSources {
         })
     }
 
+    fn is_part_of(
+        &self,
+        repository: &Location,
+        commit: &str,
+        of: &str,
+    ) -> Result<bool, SourceError> {
+        self.about(repository, of, |place| {
+            let words = ["merge-base", "--is-ancestor", commit, of];
+            Ok(self.ask(place, &words)?.ok().is_some())
+        })
+    }
+
     fn upload_pack(
         &self,
         repository: &Location,

@@ -22,7 +22,7 @@ use super::runs::FIND;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::error::{Answer, Failure};
-use crate::sources::{Location, Resolved, Snapshot, SourceError, Workflow};
+use crate::sources::{Location, Resolved, Snapshot, SourceError, Sources, Workflow};
 
 pub use begin::Started;
 
@@ -176,21 +176,38 @@ async fn resolve(app: &App, place: &Place, location: &Location, ask: &Ask) -> An
     let answer = app.workflows.ask(move |sources| {
         // A commit never changes: what the copy has of it needs no fetch.
         if let Some(sha) = sha.as_deref().filter(|sha| !named && is_whole(sha))
-            && let Ok(found) = sources.resolve(&location, sha)
+            && let Ok(found) = on_its_ref(sources, &location, sha, &name)
         {
             return Ok(found);
         }
         if super::repos::is_remote(&location.source) {
             sources.refresh(&location)?;
         }
-        let Some(sha) = sha else { return sources.resolve(&location, &name) };
-        let commit = sources.resolve(&location, &sha)?.commit;
-        // A commit alone is on no branch in particular; a ref beside it must be one.
-        let reference = if named { sources.resolve(&location, &name)?.reference } else { None };
-        Ok(Resolved { commit, reference })
+        match sha {
+            Some(sha) => on_its_ref(sources, &location, &sha, &name),
+            None => sources.resolve(&location, &name),
+        }
     });
     let Resolved { commit, reference } = answer.await.map_err(unreadable)?;
     Ok(Target { commit, reference: reference.unwrap_or_else(|| format!("refs/heads/{usual}")) })
+}
+
+/// A commit of a branch or tag. Caches, and what clouds are told, go by the ref of a run: it must not be
+/// somebody's own commit under the name of a branch that they may not push to.
+fn on_its_ref(
+    sources: &dyn Sources,
+    location: &Location,
+    sha: &str,
+    name: &str,
+) -> Result<Resolved, SourceError> {
+    let commit = sources.resolve(location, sha)?.commit;
+    let tip = sources.resolve(location, name)?;
+    if commit != tip.commit && !sources.is_part_of(location, &commit, &tip.commit)? {
+        return Err(SourceError::NotFound(format!(
+            "the commit `{sha}` is not on `{name}`; name the branch or tag that it is on with `ref`"
+        )));
+    }
+    Ok(Resolved { commit, reference: tip.reference })
 }
 
 /// Whether this is all of a commit's id, not a part that may mean another commit later.

@@ -199,6 +199,15 @@ async fn what_cannot_be_triggered_is_answered_clearly(server: Server) {
     check(json!({ "ref": "-x" }), 422, "begins with `-`").await;
     check(json!({ "ref": "a\0b" }), 422, "one line").await;
     check(json!({ "sha": "0000000000" }), 422, "0000000000").await;
+    // A commit runs under the name of a branch only if it is on it.
+    let folder = format!("/in/memory/{}", place.name);
+    let topic = server.sources.commit(&folder, "topic", &[(".github/workflows/p.yml", &push)]);
+    check(json!({ "sha": topic }), 422, "is not on `main`").await;
+    check(json!({ "sha": topic, "ref": "main" }), 422, "is not on `main`").await;
+    let fine = json!({ "sha": topic, "ref": "topic" });
+    let run = &ada.post(&path, fine).await.expect(201)["runs"][0]["id"];
+    let seen = ada.get(&format!("/api/runs/{run}")).await.expect(200);
+    assert_eq!((&seen["ref"], &seen["sha"]), (&json!("refs/heads/topic"), &json!(topic)));
     check(json!({ "workflow": "none.yml" }), 404, "no such workflow").await;
     check(json!({ "workflow": "99" }), 404, "no such workflow").await;
     check(json!({ "workflow": "push.yml" }), 422, "workflow_dispatch").await;
