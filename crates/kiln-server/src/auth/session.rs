@@ -51,6 +51,18 @@ pub fn check_form(signer: &Signer, cookie: &str, token: &str) -> bool {
     mac(signer, "forms of a session").chain_update(cookie).verify_slice(&given).is_ok()
 }
 
+/// What lets those see the badge of a repository who are told.
+pub fn badge_key(signer: &Signer, name: &str) -> String {
+    let signature = mac(signer, "badge of a repository").chain_update(name.to_lowercase());
+    BASE64.encode(signature.finalize().into_bytes())
+}
+
+pub fn check_badge(signer: &Signer, name: &str, key: &str) -> bool {
+    let given = BASE64.decode(key).unwrap_or_default();
+    let expected = mac(signer, "badge of a repository").chain_update(name.to_lowercase());
+    expected.verify_slice(&given).is_ok()
+}
+
 /// The value of a cookie of a request.
 pub fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     let lines = headers.get_all(COOKIE).into_iter().filter_map(|line| line.to_str().ok());
@@ -81,6 +93,18 @@ mod tests {
         assert!(check_form(&signer, "mine", &token));
         for (session, token) in [("yours", token.as_str()), ("mine", ""), ("mine", "!")] {
             assert!(!check_form(&signer, session, token), "{session} {token}");
+        }
+    }
+
+    #[test]
+    fn a_badge_has_a_key_of_its_own() {
+        let signer = Signer::new(b"one");
+        let key = badge_key(&signer, "acme/App");
+        assert!(check_badge(&signer, "Acme/app", &key));
+        assert!(!check_badge(&signer, "acme/other", &key));
+        // What a form carries opens nothing else, whatever the cookie says.
+        for cookie in ["acme/app", "badge of acme/app"] {
+            assert!(!check_badge(&signer, "acme/app", &form_token(&signer, cookie)));
         }
     }
 

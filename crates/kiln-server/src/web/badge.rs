@@ -27,13 +27,9 @@ pub(super) struct Which {
     workflow: Option<String>,
 }
 
-fn purpose(name: &str) -> String {
-    format!("badge of {}", name.to_lowercase())
-}
-
 /// Where the badge of a repository is, for everybody who is told.
 pub(super) fn address(app: &App, name: &str) -> String {
-    let key = session::form_token(&app.signer, &purpose(name));
+    let key = session::badge_key(&app.signer, name);
     format!("/{name}/badge.svg?key={}", encoded(&key))
 }
 
@@ -44,7 +40,7 @@ pub(super) async fn show(
     headers: HeaderMap,
 ) -> Shown<Response> {
     let name = format!("{owner}/{repo}");
-    let repo = if session::check_form(&app.signer, &purpose(&name), &which.key) {
+    let repo = if session::check_badge(&app.signer, &name, &which.key) {
         let work = async move |tx: &mut Tx<'_>| repositories::by_name(tx, FIND, &name).await;
         app.store.read(work).await?
     } else {

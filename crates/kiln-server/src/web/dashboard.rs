@@ -19,6 +19,7 @@ use super::parts::{self, Look};
 use super::runs::{address, list};
 use super::visitor::Visitor;
 use crate::app::{App, Shared};
+use crate::auth::Caller;
 use crate::clock;
 use crate::http::error::Answer;
 use crate::service::runs::Named;
@@ -39,17 +40,11 @@ pub(super) async fn show(State(app): State<Shared>, visitor: Visitor) -> Shown<H
     let shown = Piece::first(SHOWN);
     let running = runs::list(&app, caller, open(RunStatus::InProgress), shown).await?;
     let waiting = queue::waiting(&app, caller, None, None, SHOWN as usize).await?;
-    let failed = RunFilter { conclusion: Some(Conclusion::Failure), ..RunFilter::default() };
-    let failed = runs::list(&app, caller, failed, shown).await?;
-    let yesterday = Timestamp(clock::now().0.saturating_sub(DAY_IN_MILLIS));
-    let broke: Vec<Named> = failed
-        .into_iter()
-        .filter(|named| named.run.ended.is_some_and(|ended| ended >= yesterday))
-        .collect();
+    let broke = broke(&app, caller).await?;
     let histories = histories(&app, &visitor).await?;
     let body = html! {
         div.head { h1 { "Dashboard" } }
-        @if histories.is_empty() { (first_steps()) } @else {
+        @if histories.is_empty() { div #first data-part="" data-whole="" { (first_steps()) } } @else {
             div.columns {
                 (part("running", "Running now", &in_progress(&running)))
                 (part("waiting", "Waiting", &queued(&waiting)))
@@ -61,6 +56,23 @@ pub(super) async fn show(State(app): State<Shared>, visitor: Visitor) -> Shown<H
         }
     };
     Ok(Page { title: "Dashboard", section: Section::Dashboard, live: Some(0), body }.show(&visitor))
+}
+
+/// What ended badly since yesterday, the newest first.
+async fn broke(app: &App, caller: &Caller) -> Answer<Vec<Named>> {
+    let yesterday = Timestamp(clock::now().0.saturating_sub(DAY_IN_MILLIS));
+    let mut broke = Vec::new();
+    for bad in [Conclusion::Failure, Conclusion::TimedOut, Conclusion::StartupFailure] {
+        let filter = RunFilter {
+            conclusion: Some(bad),
+            ended_since: Some(yesterday),
+            ..RunFilter::default()
+        };
+        broke.extend(runs::list(app, caller, filter, Piece::first(SHOWN)).await?);
+    }
+    broke.sort_by_key(|named| std::cmp::Reverse(named.run.id));
+    broke.truncate(SHOWN as usize);
+    Ok(broke)
 }
 
 fn part(id: &str, title: &str, content: &Markup) -> Markup {

@@ -4,9 +4,10 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use axum::extract::{Query, State};
+use axum::http::HeaderName;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 use kiln_core::access::Right;
 use kiln_core::id::RunId;
 use kiln_store::Signal;
@@ -19,9 +20,15 @@ use crate::service::runs;
 
 /// How often a stream says that it lives.
 const ALIVE: Duration = Duration::from_secs(15);
+/// After so long a browser has to come again: its session may have ended.
+const LONGEST: Duration = Duration::from_mins(5);
 /// Changes within this time are told once: a run of its own is watched closely, all of them from afar.
 const CALM_OF_ONE: Duration = Duration::from_millis(150);
 const CALM_OF_ALL: Duration = Duration::from_secs(1);
+
+/// Proxies pass on what comes when it comes.
+pub(super) const UNBUFFERED: [(HeaderName, &str); 1] =
+    [(HeaderName::from_static("x-accel-buffering"), "no")];
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -55,5 +62,7 @@ pub(super) async fn follow(
         let event = Event::default().event("changed").data("{}");
         Some((Ok::<_, Infallible>(event), (app, ear)))
     });
-    Ok(Sse::new(hints).keep_alive(KeepAlive::new().interval(ALIVE)).into_response())
+    let hints = hints.take_until(tokio::time::sleep(LONGEST));
+    let answer = Sse::new(hints).keep_alive(KeepAlive::new().interval(ALIVE));
+    Ok((UNBUFFERED, answer).into_response())
 }

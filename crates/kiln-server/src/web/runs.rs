@@ -115,7 +115,9 @@ pub(super) async fn all(
         (form(&filter, "/runs", true))
         (results(&filter, "/runs", &found))
     };
-    let page = Page { title: "Runs", section: Section::Runs, live: Some(0), body };
+    // A search through texts is not repeated with each change.
+    let live = filter.q.trim().is_empty().then_some(0);
+    let page = Page { title: "Runs", section: Section::Runs, live, body };
     Ok(page.show(&visitor))
 }
 

@@ -91,7 +91,7 @@ pub(super) async fn show(
         }
         @if let Ok(file) = &read { (source(file, &branch)) }
     };
-    Ok(Page { title: &title, section: Section::Repositories, live: Some(0), body }.show(&visitor))
+    Ok(Page { title: &title, section: Section::Repositories, live: None, body }.show(&visitor))
 }
 
 /// The file, or in words why it cannot be shown.

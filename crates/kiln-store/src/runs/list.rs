@@ -119,6 +119,8 @@ pub struct RunFilter {
     pub actor: Option<String>,
     /// A part of the title or of the branch, capital and small letters alike.
     pub text: Option<String>,
+    /// It ended then or later.
+    pub ended_since: Option<Timestamp>,
 }
 
 impl RunFilter {
@@ -158,6 +160,10 @@ impl RunFilter {
                 conditions,
                 "(lower(title) LIKE ${at} ESCAPE '!' OR lower(head_branch) LIKE ${at} ESCAPE '!') AND "
             );
+        }
+        if let Some(since) = self.ended_since {
+            values.push(since.into());
+            let _ = write!(conditions, "ended_at >= ${} AND ", values.len());
         }
         if open.is_some() {
             // What is open has an index of its own.

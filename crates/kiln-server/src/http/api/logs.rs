@@ -207,7 +207,8 @@ async fn search_job(
 ) -> Answer<Reply<LogMatches>> {
     let (_, job) = runs::job(&app, &caller, Right::Read, job_id(&job)?).await?;
     let query = which.query()?;
-    let log = job.id.filter(|_| job.claim > 0).map(|id| LogId { job: id, claim: job.claim });
+    let claim = which.attempt.unwrap_or(job.claim).min(job.claim);
+    let log = job.id.filter(|_| claim > 0).map(|id| LogId { job: id, claim });
     let places = log.map(|log| Place { log, job: job.name }).into_iter().collect();
     search::in_logs(&app, places, query).await.map(Reply)
 }

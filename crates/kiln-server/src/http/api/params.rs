@@ -142,6 +142,8 @@ pub(super) struct OfSearch {
     pub(super) limit: Option<usize>,
     /// The `next` of the answer before.
     pub(super) after: Option<String>,
+    /// Of a job: which claim, the last one if nothing is said.
+    pub(super) attempt: Option<u32>,
 }
 
 /// What a signed address says of itself.

@@ -68,6 +68,7 @@ impl OfRuns {
             head_sha: self.sha.clone(),
             actor: self.actor.clone(),
             text: self.q.clone().filter(|text| !text.is_empty()),
+            ended_since: None,
         })
     }
 }

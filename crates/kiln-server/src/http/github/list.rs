@@ -123,6 +123,7 @@ impl Filter {
             head_sha: self.head_sha,
             actor: self.actor,
             text: None,
+            ended_since: None,
         })
     }
 }

@@ -42,6 +42,8 @@ setInterval(() => { if (!document.hidden) tick(); }, 1000);
 const page = $('#page');
 let asking = false;
 let again = false;
+// The entry that the keys have reached.
+let at = null;
 export async function refresh() {
   if (asking) { again = true; return; }
   asking = true;
@@ -51,10 +53,20 @@ export async function refresh() {
     const next = new DOMParser().parseFromString(await answer.text(), 'text/html');
     for (const old of $$('[data-part]')) {
       const fresh = next.getElementById(old.id);
+      // The page has become another one altogether.
+      if (!fresh && old.dataset.whole !== undefined) { location.reload(); return; }
       if (!fresh || fresh.isEqualNode(old) || holds(old)) continue;
-      const open = new Set($$('details[open]', old).map((one) => one.id).filter(Boolean));
-      old.replaceWith(document.importNode(fresh, true));
-      for (const id of open) document.getElementById(id)?.setAttribute('open', '');
+      const details = $$('details[id]', old).map((one) => [one.id, one.open]);
+      const focus = old.contains(document.activeElement) ? trace(document.activeElement) : null;
+      const entry = at && old.contains(at) ? trace($('[data-open]', at)) : null;
+      const now = document.importNode(fresh, true);
+      old.replaceWith(now);
+      for (const [id, open] of details) { const one = document.getElementById(id); if (one) one.open = open; }
+      if (focus) $(focus, now)?.focus({ preventScroll: true });
+      if (entry) {
+        at = $(entry, now)?.closest('[data-entry]') ?? null;
+        at?.classList.add('at');
+      }
     }
     const live = $('#page', next)?.dataset.live;
     if (page && live === undefined) { delete page.dataset.live; stop(); }
@@ -65,6 +77,14 @@ export async function refresh() {
     asking = false;
     if (again) { again = false; refresh(); }
   }
+}
+
+// How an element is found again in the page that comes next.
+function trace(one) {
+  if (!one) return null;
+  if (one.id) return `#${CSS.escape(one.id)}`;
+  const href = one.getAttribute('href');
+  return href ? `[href="${CSS.escape(href)}"]` : null;
 }
 
 // A part in which somebody is typing stays as it is.
@@ -80,7 +100,13 @@ function listen() {
   let lost = false;
   stream = new EventSource(`/live?run=${page.dataset.live}`);
   stream.addEventListener('changed', refresh);
-  stream.addEventListener('error', () => { lost = true; });
+  stream.addEventListener('error', () => {
+    lost = true;
+    if (stream?.readyState !== EventSource.CLOSED) return;
+    // An answer that is none, such as that of a proxy while the server starts.
+    stream = null;
+    setTimeout(() => { if (!document.hidden) { listen(); refresh(); } }, 5000);
+  });
   stream.addEventListener('open', () => { if (lost) { lost = false; refresh(); } });
 }
 listen();
@@ -98,7 +124,6 @@ if (keys && help) {
   keys.hidden = false;
   keys.addEventListener('click', () => help.showModal());
 }
-let at = null;
 function move(by) {
   const entries = $$('[data-entry]').filter((one) => one.getClientRects().length);
   if (!entries.length) return;

@@ -56,10 +56,17 @@ function load(i) {
     const answer = await fetch(`${here}/lines?${query}`);
     if (!answer.ok) return;
     const html = await answer.text();
-    // Lines that came live in the meantime are not written over.
-    if (loaded.has(i)) return;
+    if (!blocks[i]) return;
     steadily(() => {
+      // Lines that came live in the meantime, and that the answer does not have yet, stay.
+      const live = [...blocks[i].children];
       blocks[i].innerHTML = html;
+      const last = Math.max(0, ...[...blocks[i].querySelectorAll('.l')].map(number));
+      let line = 0;
+      for (const node of live) {
+        if (node.classList.contains('l')) line = number(node);
+        if (line > last) blocks[i].append(node);
+      }
       blocks[i].style.height = '';
       loaded.add(i);
       paint(blocks[i]);
@@ -176,7 +183,9 @@ steps?.addEventListener('click', async (event) => {
   const link = event.target.closest('a[data-step]');
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
-  const line = await (await fetch(`${here}/lines?first_of=${link.dataset.step}`)).json();
+  const query = new URLSearchParams({ first_of: link.dataset.step });
+  if (claim) query.set('claim', claim);
+  const line = await (await fetch(`${here}/lines?${query}`)).json();
   if (!line) return;
   await show(line);
   const head = row(line)?.previousElementSibling;
@@ -207,13 +216,15 @@ async function find() {
     output.textContent = 'searching…';
     hitsBox.hidden = false;
     const query = new URLSearchParams({ q: text, ignore_case: 'true', limit: '1000' });
+    if (claim) query.set('attempt', claim);
     let after = null;
     do {
       if (after) query.set('after', after);
-      const answer = await fetch(`/api/jobs/${log.dataset.job}/log/search?${query}`);
+      const answer = await fetch(`/api/jobs/${log.dataset.job}/log/search?${query}`).catch(() => null);
       if (turn !== asked) return;
-      if (!answer.ok) break;
+      if (!answer?.ok) break;
       const found = await answer.json();
+      if (turn !== asked) return;
       hits.push(...found.items);
       after = found.next;
       more = Boolean(after);
@@ -361,7 +372,23 @@ function grow(event) {
   }
   total = last;
   log.dataset.lines = total;
+  scale();
   if (following) toEnd(); else live.hidden = false;
+}
+// Boxes of a log that grows become lower, so that all of it can be scrolled to.
+let scaled = total;
+function scale() {
+  if (total * HEIGHT <= TALLEST || total < scaled * 1.1) return;
+  scaled = total;
+  steadily(() => {
+    for (const [i, block] of blocks.entries()) if (!loaded.has(i)) block.style.height = `${tall(size)}px`;
+  });
+}
+// The block that one looks at.
+function near(usual) {
+  if (following) return usual;
+  const seen = document.elementFromPoint(innerWidth / 2, innerHeight / 2)?.closest('#log .block');
+  return seen ? Number(seen.dataset.block) : usual;
 }
 function place(node, line) {
   const i = Math.floor((line - 1) / size);
@@ -374,10 +401,13 @@ function place(node, line) {
     loaded.add(i);
     log.append(block);
     observer.observe(block);
+    forget(near(i));
   }
-  // A block that is not here yet brings its lines when it is looked at.
-  if (!loaded.has(i) && block.childElementCount === 0 && block.style.height) return;
-  loaded.add(i);
+  if (node.classList.contains('l') && row(line)) return;
+  // A block that is not here yet brings its lines when it is looked at. One that is on its way may lack these.
+  const waits = pending.has(i);
+  if (!loaded.has(i) && block.childElementCount === 0 && block.style.height && !waits) return;
+  if (!waits) loaded.add(i);
   // The head of a step that the page has already.
   if (node.classList.contains('step-head')) {
     const heads = log.querySelectorAll('.step-head');
@@ -389,17 +419,35 @@ function place(node, line) {
 }
 let stream = null;
 let complete = log.dataset.follow === undefined;
-const seat = log.dataset.after.split('-')[0];
+let seat = log.dataset.after.split('-')[0];
 function follow() {
   if (stream || complete) return;
   stream = new EventSource(`${here}/follow?after=${seat}-${total}`);
   stream.addEventListener('lines', grow);
-  stream.addEventListener('restarted', () => { pause(); location.reload(); });
+  stream.addEventListener('restarted', begin);
+  // A browser tries again by itself, but not after an answer that is none, such as that of a proxy.
+  stream.addEventListener('error', () => {
+    if (stream?.readyState !== EventSource.CLOSED) return;
+    stream = null;
+    setTimeout(() => { if (!document.hidden) follow(); }, 5000);
+  });
   stream.addEventListener('complete', () => {
     complete = true;
     pause();
     live.hidden = true;
   });
+}
+// Another runner begins anew: the page goes on with an empty log, and waits for its first line.
+function begin(event) {
+  seat = String(JSON.parse(event.data).claim);
+  claim = seat;
+  total = 0;
+  scaled = 0;
+  log.dataset.lines = 0;
+  loaded.clear();
+  blocks.length = 0;
+  folds.length = 0;
+  for (const block of log.querySelectorAll('.block')) { observer.unobserve(block); block.remove(); }
 }
 function pause() { stream?.close(); stream = null; }
 // A page in the background needs no connection.

@@ -70,17 +70,18 @@ pub(super) async fn show(
     let (named, job) = find_job(&app, &visitor, &place).await?;
     let id = job.id.ok_or_else(|| Failure::not_found("job"))?;
     let wanted = match (which.at.as_deref(), which.step) {
-        (Some("error"), _) => read::first_error(&app, &job).await?,
-        (_, Some(step)) => read::first_of_step(&app, &job, step).await?,
+        (Some("error"), _) => read::first_error(&app, &job, which.claim).await?,
+        (_, Some(step)) => read::first_of_step(&app, &job, which.claim, step).await?,
         _ => None,
     };
     if let Some(line) = wanted {
-        let there = format!("{}?line={line}#L{line}", address(&named, id));
+        let claim = which.claim.map(|claim| format!("&claim={claim}")).unwrap_or_default();
+        let there = format!("{}?line={line}{claim}#L{line}", address(&named, id));
         return Ok(Redirect::to(&there).into_response());
     }
     let screen = read::screen(&app, &job, which.claim, which.line).await?;
     let is_bad = Look::of_job(&job).is_bad();
-    let error = if is_bad { read::first_error(&app, &job).await? } else { None };
+    let error = if is_bad { read::first_error(&app, &job, which.claim).await? } else { None };
     let may_change = visitor.caller.grants().allow(Right::Write, Some(named.run.org)).is_ok();
     let about =
         page::About { named: &named, job: &job, screen: &screen, error, claim: which.claim };
@@ -103,7 +104,7 @@ pub(super) async fn first_error(
         return Ok(Redirect::to(&super::runs::address(&named)));
     };
     let there = address(&named, id);
-    Ok(Redirect::to(&match read::first_error(&app, job).await? {
+    Ok(Redirect::to(&match read::first_error(&app, job, None).await? {
         Some(line) => format!("{there}?line={line}#L{line}"),
         None => there,
     }))
@@ -130,7 +131,7 @@ pub(super) async fn lines(
 ) -> Shown<Response> {
     let (_, job) = find_job(&app, &visitor, &place).await?;
     let number = match (wanted.first_of, wanted.end_of_group) {
-        (Some(step), _) => Some(read::first_of_step(&app, &job, step).await?),
+        (Some(step), _) => Some(read::first_of_step(&app, &job, wanted.claim, step).await?),
         (_, Some(from)) => Some(read::end_of_group(&app, &job, wanted.claim, from).await?),
         _ => None,
     };

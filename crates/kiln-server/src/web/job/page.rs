@@ -28,6 +28,11 @@ impl About<'_> {
     fn here(&self) -> String {
         self.job.id.map(|id| address(self.named, id)).unwrap_or_default()
     }
+
+    /// What addresses add to stay with the claim that one looks at.
+    fn of_claim(&self, name: &str) -> String {
+        self.claim.map(|claim| format!("{name}{claim}")).unwrap_or_default()
+    }
 }
 
 pub(super) fn body(visitor: &Visitor, about: &About<'_>, may_change: bool) -> Markup {
@@ -91,7 +96,7 @@ fn steps(about: &About<'_>) -> Markup {
             @for step in &about.job.steps {
                 li data-entry="" {
                     (Look::of_step(step).icon())
-                    a href={ (here) "?step=" (step.number + 1) } data-step=(step.number + 1) data-open="" { (step.name) }
+                    a href={ (here) "?step=" (step.number + 1) (about.of_claim("&claim=")) } data-step=(step.number + 1) data-open="" { (step.name) }
                     (parts::clocked(step.started, step.ended))
                 }
             }
@@ -117,7 +122,7 @@ fn tools(about: &About<'_>) -> Markup {
                 button #only.small type="button" aria-pressed="false" { "Only hits" }
             }
             @if let Some(error) = about.error {
-                a.button.small #first-error href={ (about.here()) "?line=" (error) "#L" (error) } data-line=(error) { "First error" }
+                a.button.small #first-error href={ (about.here()) "?line=" (error) (about.of_claim("&claim=")) "#L" (error) } data-line=(error) { "First error" }
             }
             @if claims > 1 {
                 span.claims { "Claim "
@@ -129,8 +134,8 @@ fn tools(about: &About<'_>) -> Markup {
             span.space {}
             button #times.small type="button" hidden title="Time stamps (t)" { "Times: off" }
             button #wrap.small type="button" hidden aria-pressed="true" { "Wrap" }
-            a.button.small href=(raw) { "Raw" }
-            a.button.small href={ (raw) "?format=timed" } download={ (about.job.name) ".log" } { "Download" }
+            a.button.small href={ (raw) (about.of_claim("?attempt=")) } { "Raw" }
+            a.button.small href={ (raw) "?format=timed" (about.of_claim("&attempt=")) } download={ (about.job.name) ".log" } { "Download" }
         }
     }
 }
@@ -147,13 +152,13 @@ fn log(about: &About<'_>) -> Markup {
         div #log.log.wrap tabindex="-1" role="log" aria-live="off" aria-label="Log"
             data-here=(here) data-lines=(screen.block.total) data-size=(BLOCK) data-error=[about.error]
             data-job=[job.id] data-claim=[about.claim] data-follow=[follows] data-after=(seat) {
-            @if screen.first > 0 { p.elsewhere { a href={ (here) "?line=" ((screen.first * BLOCK).max(1)) } { "Earlier lines" } } }
+            @if screen.first > 0 { p.elsewhere { a href={ (here) "?line=" ((screen.first * BLOCK).max(1)) (about.of_claim("&claim=")) } { "Earlier lines" } } }
             @for (at, lines) in chunks.iter().enumerate() {
                 @let before = at.checked_sub(1).map_or(screen.block.before, |before| last_step(chunks[before]));
                 div.block data-block=(screen.first + at as u64) { (rows::show(job, before, lines)) }
             }
             @if let Some(last) = screen.block.lines.last().filter(|last| last.number < screen.block.total) {
-                p.elsewhere { a href={ (here) "?line=" (last.number + BLOCK) } { "Later lines" } }
+                p.elsewhere { a href={ (here) "?line=" (last.number + BLOCK) (about.of_claim("&claim=")) } { "Later lines" } }
             }
         }
         @if screen.block.lines.is_empty() { (silent(about)) }

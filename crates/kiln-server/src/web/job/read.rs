@@ -115,28 +115,42 @@ async fn total(app: &Shared, job: &Seen, claim: Option<u32>) -> Answer<u64> {
     Ok(read(app, job, claim, none).await?.1)
 }
 
-async fn first_line(app: &Shared, job: &Seen, selection: Selection) -> Answer<Option<u64>> {
-    let (rows, _) = read(app, job, None, selection).await?;
+async fn first_line(
+    app: &Shared,
+    job: &Seen,
+    claim: Option<u32>,
+    selection: Selection,
+) -> Answer<Option<u64>> {
+    let (rows, _) = read(app, job, claim, selection).await?;
     Ok(rows.first().map(|row| row.number))
 }
 
 /// Where a step begins to print; `step` counts from 1.
-pub(super) async fn first_of_step(app: &Shared, job: &Seen, step: u32) -> Answer<Option<u64>> {
+pub(super) async fn first_of_step(
+    app: &Shared,
+    job: &Seen,
+    claim: Option<u32>,
+    step: u32,
+) -> Answer<Option<u64>> {
     let steps = vec![step.saturating_sub(1)];
-    first_line(app, job, Selection { steps, count: Some(1), ..Selection::default() }).await
+    first_line(app, job, claim, Selection { steps, count: Some(1), ..Selection::default() }).await
 }
 
 /// The first error of the first step that failed; its last line, if it said none.
-pub(super) async fn first_error(app: &Shared, job: &Seen) -> Answer<Option<u64>> {
+pub(super) async fn first_error(
+    app: &Shared,
+    job: &Seen,
+    claim: Option<u32>,
+) -> Answer<Option<u64>> {
     let failed = job.steps.iter().find(|step| Look::of_step(step).is_bad());
     let steps: Vec<u32> = failed.map(|step| step.number).into_iter().collect();
     let matcher = Some(Matcher::new("##[error]", false, false).map_err(Failure::internal)?);
     let errors =
         Selection { steps: steps.clone(), matcher, count: Some(1), ..Selection::default() };
-    if let Some(line) = first_line(app, job, errors).await? {
+    if let Some(line) = first_line(app, job, claim, errors).await? {
         return Ok(Some(line));
     }
-    first_line(app, job, Selection { steps, tail: Some(1), ..Selection::default() }).await
+    first_line(app, job, claim, Selection { steps, tail: Some(1), ..Selection::default() }).await
 }
 
 pub(super) async fn end_of_group(

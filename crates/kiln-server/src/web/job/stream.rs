@@ -20,9 +20,12 @@ use crate::http::error::Failure;
 use crate::service::jobs::Seen;
 use crate::service::log::live::{self, From, Seat, Told};
 use crate::web::failure::Shown;
+use crate::web::live::UNBUFFERED;
 use crate::web::visitor::Visitor;
 
 const ALIVE: Duration = Duration::from_secs(15);
+/// After so long a browser has to come again: its session may have ended.
+const LONGEST: Duration = Duration::from_mins(5);
 /// How many lines go out together at most.
 const TOGETHER: usize = 400;
 
@@ -57,7 +60,9 @@ pub(in crate::web) async fn follow(
             events_of(&job, &mut step, batch).into_iter().map(Ok::<_, Infallible>),
         )
     });
-    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(ALIVE)).into_response())
+    let events = events.take_until(tokio::time::sleep(LONGEST));
+    let answer = Sse::new(events).keep_alive(KeepAlive::new().interval(ALIVE));
+    Ok((UNBUFFERED, answer).into_response())
 }
 
 /// Lines in a row become one event.

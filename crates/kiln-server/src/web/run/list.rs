@@ -96,7 +96,7 @@ fn row(found: &Attempt, job: &Seen) -> Markup {
 fn steps(found: &Attempt, job: &Seen) -> Markup {
     let open = Look::of_job(job).is_bad();
     html! {
-        details open[open] {
+        details id=[job.id.map(|id| format!("steps-{id}"))] open[open] {
             summary { (parts::count(job.steps.len(), "step", "steps")) }
             ol.steps {
                 @for step in &job.steps {

@@ -1,6 +1,7 @@
 //! What pages show.
 
 use kiln_core::run::Conclusion;
+use kiln_store::directory::members::Role;
 
 use super::browser::{Browser, TWO, World};
 use crate::api::people::{As, commit, person};
@@ -32,6 +33,29 @@ async fn a_run_shows_its_jobs_in_three_ways_and_says_why_they_wait(server: Serve
     dashboard.has(&["Broke since yesterday", "First error", "All is quiet.", "0 % green"]);
     browser.get(&world.path("?attempt=7")).await.expect(404);
     browser.get("/acme/other/actions/runs/1").await.expect(404);
+}
+
+on_both! {
+    /// O1 G1
+    whoever_is_in_two_organizations_sees_the_pages_of_both
+}
+
+async fn whoever_is_in_two_organizations_sees_the_pages_of_both(server: Server) {
+    let world = World::new(&server).await;
+    let other = server.repository("other", "tool").await;
+    let roles = vec![(world.place.org, Role::Developer), (other.org, Role::Viewer)];
+    let both = As { roles, scopes: vec![kiln_core::access::Right::Write], ..As::default() };
+    let both = person(&server, "both", both).await;
+    let browser = Browser::of(&both).await;
+    let name = &world.place.name;
+    for path in ["/", "/runs", "/repositories"] {
+        browser.get(path).await.expect(200).has(&[name.as_str()]);
+    }
+    for path in [format!("/{name}"), format!("/{name}/actions"), format!("/{}", other.name)] {
+        browser.get(&path).await.expect(200);
+    }
+    browser.get(&format!("/runs?repo={}", name.replace('/', "%2F"))).await.expect(200);
+    both.get(&format!("/api/runs?repo={name}")).await.expect(200);
 }
 
 on_both! {
