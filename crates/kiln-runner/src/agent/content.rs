@@ -159,7 +159,14 @@ impl Services for OnServer {
             tags.clear();
         }
         let path = format!("/api/blobs/uploads/{id}/complete");
-        self.tell(&path, &CompleteUpload { tags }).map(drop)
+        match self.tell(&path, &CompleteUpload { tags }) {
+            // It may have been done, and the answer got lost: then the bytes are there.
+            Err(refusal) if refusal.reason == Reason::NotFound => {
+                let again: Upload = self.post("/api/blobs/uploads", &new)?;
+                if again.stored { Ok(()) } else { Err(refusal) }
+            }
+            done => done.map(drop),
+        }
     }
 
     fn open(&self, stored: &Stored, from: u64) -> Result<Box<dyn Read + Send>, Refusal> {

@@ -193,7 +193,8 @@ pub(crate) async fn clean_up(
     let removed = match Kind::read(&resource.kind) {
         Some(Kind::Artifact) => artifacts::delete(tx, scope, &actor, ArtifactId(number)).await,
         Some(Kind::Cache) => caches::delete(tx, scope, &actor, CacheId(number)).await.map(drop),
-        Some(Kind::Object) => objects::delete(tx, scope, ObjectId(number)).await,
+        // One that an artifact or a cache still needs goes with that.
+        Some(Kind::Object) => objects::delete_unneeded(tx, scope, ObjectId(number)).await,
         // Somebody else made it, and has to remove it.
         None => return Ok(()),
     };

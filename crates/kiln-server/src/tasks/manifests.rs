@@ -29,11 +29,23 @@ impl Duty for Manifests {
             let due = async |tx: &mut Tx<'_>| manifests::due(tx, SCOPE, MOST).await;
             let due = app.store.read(due).await?;
             let (mut gone, mut resources, mut more) = (0, 0, false);
+            let mut fault = None;
             for manifest in due {
-                let (cleaned, is_over) = one(app, manifest).await?;
+                // One that cannot be cleaned up does not keep the others from it.
+                let (cleaned, is_over) = match one(app, manifest).await {
+                    Ok(done) => done,
+                    Err(error) if error.concerns_all() => return Err(error.into()),
+                    Err(error) => {
+                        fault = Some(error);
+                        continue;
+                    }
+                };
                 resources += cleaned;
                 gone += usize::from(is_over);
                 more |= cleaned >= PIECE;
+            }
+            if let Some(fault) = fault {
+                return Err(fault.into());
             }
             if resources + gone == 0 {
                 return Ok(Done::said("nothing to do"));

@@ -174,6 +174,8 @@ async fn a_cache_is_saved_once_and_found_by_key_and_by_beginnings(server: Server
     assert!(again.problem(409).contains("exists already"));
     // Another version is another cache; while it is written nobody finds it.
     let other = job.post("caches", json!({ "key": "deps-1", "version": "v2" })).await.expect(201);
+    let repeated = job.post("caches", json!({ "key": "deps-1", "version": "v2" })).await;
+    assert_eq!(repeated.expect(201), other, "whoever did not hear the answer asks again");
     let asked = json!({ "key": "deps-1", "version": "v2" });
     assert_eq!(job.post("caches/find", asked).await.expect(200)["cache"], Value::Null);
     let path = format!("caches/{}/complete", other["id"]);
@@ -313,8 +315,11 @@ async fn artifacts_are_of_the_run_and_have_one_name_each(server: Server) {
     assert!(dist["expires_at"].is_string());
     assert_eq!(b.listed("").await, ["dist"]);
     assert!(b.post("artifacts", json!({ "name": "dist" })).await.problem(409).contains("dist"));
-    // One that is only reserved is not seen, and cannot be completed by another job.
+    // One that is only reserved is not seen, and cannot be completed by another job. Whoever did not hear the
+    // answer asks again.
     let reserved = a.post("artifacts", json!({ "name": "wip" })).await.expect(201);
+    assert_eq!(a.post("artifacts", json!({ "name": "wip" })).await.expect(201), reserved);
+    b.post("artifacts", json!({ "name": "wip" })).await.expect(409);
     let sent = b.send(b"other").await;
     let complete = format!("artifacts/{}/complete", reserved["id"]);
     b.post(&complete, sent.clone()).await.expect(404);

@@ -103,6 +103,13 @@ pub async fn create(
         )
         .await?;
     let Some(row) = made else {
+        // Whoever did not hear the answer asks again.
+        let sql = "SELECT id FROM artifacts WHERE run_id = $1 AND name = $2 \
+                   AND finalized_at IS NULL AND job_id = $3 AND claim = $4";
+        let own = [new.run.into(), new.name.as_str().into(), new.job.into(), new.claim.into()];
+        if let Some(row) = tx.row(sql, &own).await? {
+            return row.get(0);
+        }
         return names::conflict(format!(
             "the run has an artifact `{}` already; choose another name or ask to overwrite it",
             new.name

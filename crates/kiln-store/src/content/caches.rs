@@ -96,7 +96,7 @@ pub async fn reserve(tx: &mut Tx<'_>, scope: Scope, new: NewCache) -> Result<Cac
         &[repo, trust, git_ref, key, version, old, job.into(), claim.into()],
     )
     .await?;
-    let [repo, trust, git_ref, key, version] = unique;
+    let [repo, trust, git_ref, key, version] = unique.clone();
     let made = tx
         .row(
             "INSERT INTO caches (repo_id, trust, ref, key, version, org_id, size, created_at, \
@@ -105,7 +105,14 @@ pub async fn reserve(tx: &mut Tx<'_>, scope: Scope, new: NewCache) -> Result<Cac
             &[repo, trust, git_ref, key, version, org.into(), now.into(), job.into(), claim.into()],
         )
         .await?;
-    match made {
+    if let Some(row) = made {
+        return row.get(0);
+    }
+    // Whoever did not hear the answer asks again.
+    let [repo, trust, git_ref, key, version] = unique;
+    let sql = "SELECT id FROM caches WHERE repo_id = $1 AND trust = $2 AND ref = $3 AND key = $4 \
+               AND version = $5 AND finalized_at IS NULL AND job_id = $6 AND claim = $7";
+    match tx.row(sql, &[repo, trust, git_ref, key, version, job.into(), claim.into()]).await? {
         Some(row) => row.get(0),
         None => names::conflict(format!("the cache `{}` exists already", new.key)),
     }

@@ -132,6 +132,16 @@ pub async fn delete(tx: &mut Tx<'_>, scope: Scope, id: ObjectId) -> Result<(), S
     Ok(())
 }
 
+/// Like [`delete`], but one that an artifact or a cache needs stays.
+pub async fn delete_unneeded(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    id: ObjectId,
+) -> Result<(), StoreError> {
+    get(tx, scope, id).await?;
+    release(tx, vec![id]).await
+}
+
 /// Removes those of these objects that nothing needs any more. What needed them is gone by now.
 pub(super) async fn release(tx: &mut Tx<'_>, ids: Vec<ObjectId>) -> Result<(), StoreError> {
     if ids.is_empty() {
