@@ -9,8 +9,8 @@ use crate::Digest;
 
 const ROOT_MARK: &[u8; 8] = b"kilntre1";
 /// A page ends after an entry whose path hashes to zero in so many, or when it has too many.
-const USUAL: u64 = 32;
-const MOST: usize = 256;
+const USUAL: u64 = 8;
+const MOST: usize = 64;
 /// A root with more pages is refused: it would be of more than a hundred million files.
 const MOST_PAGES: usize = 4 << 20;
 

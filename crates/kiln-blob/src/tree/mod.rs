@@ -1,7 +1,7 @@
 //! Trees of files, kept so that a second save moves only what changed.
 //!
 //! A small file is one chunk, a large one is cut where its content says. Chunks that nobody has yet go into
-//! packs. What is known about the files stands on pages of a few dozen entries, which are chunks themselves: where
+//! packs. What is known about the files stands on pages of a few entries, which are chunks themselves: where
 //! a page ends depends on the path of its last entry alone, so a file that changed changes one page. The root lists
 //! the pages. Its SHA-256 stands for the whole tree, down to the last byte, and whoever has it can check
 //! everything that it leads to.
