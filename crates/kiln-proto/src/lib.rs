@@ -8,6 +8,7 @@ pub mod blob;
 pub mod content;
 pub mod github;
 pub mod headers;
+pub mod identity;
 pub mod job;
 pub mod live;
 pub mod log;

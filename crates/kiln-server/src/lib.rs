@@ -15,6 +15,7 @@ pub mod fleet;
 pub mod http;
 pub mod logs;
 pub mod peer;
+mod percent;
 mod places;
 mod rate;
 pub mod seal;

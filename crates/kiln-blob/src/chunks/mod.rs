@@ -18,6 +18,7 @@ use tokio::sync::mpsc;
 use crate::backend::{Backend, Work};
 use crate::{BlobError, Content, Digest, Name, hashed};
 use pack::Pack;
+pub(crate) use pack::unpack;
 pub use read::open_recipe;
 pub use recipe::Recipe;
 use recipe::RecipeWriter;

@@ -55,7 +55,7 @@ impl Pack {
 }
 
 /// A chunk as it was, from what a pack holds of it.
-pub(super) fn unpack(stored: Bytes, size: usize, digest: Digest) -> Result<Bytes, String> {
+pub(crate) fn unpack(stored: Bytes, size: usize, digest: Digest) -> Result<Bytes, String> {
     let bytes = if stored.len() == size {
         stored
     } else {

@@ -93,7 +93,7 @@ fn small(length: usize) -> u32 {
     u32::try_from(length).expect("a pack is small")
 }
 
-/// What a pack says is in it. Whether it is true, [`unpack`] tells of each chunk.
+/// What a pack says is in it. Whether it is true, each chunk tells when it is opened.
 pub fn read_pack(bytes: &[u8]) -> io::Result<Vec<Inside>> {
     if bytes.len() > LARGEST {
         return Err(damaged("it is too large for a pack"));
@@ -142,18 +142,4 @@ fn inside(lines: &[u8], end: usize) -> io::Result<Vec<Inside>> {
     };
     let found: Option<Vec<Inside>> = lines.chunks(LINE).map(line).collect();
     found.ok_or_else(|| damaged("a chunk of it lies outside of it"))
-}
-
-/// A chunk as it was, from what a pack holds of it.
-pub(super) fn unpack(stored: &[u8], size: u32, digest: Digest) -> io::Result<Vec<u8>> {
-    let bytes = if stored.len() == size as usize {
-        stored.to_vec()
-    } else {
-        zstd::bulk::decompress(stored, size as usize)?
-    };
-    let found = Digest::of(&bytes);
-    if found != digest || bytes.len() != size as usize {
-        return Err(damaged(format!("a chunk has the SHA-256 {found}, expected {digest}")));
-    }
-    Ok(bytes)
 }

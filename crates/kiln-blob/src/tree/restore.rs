@@ -10,11 +10,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use bytes::Bytes;
+
 use super::entry::{Entry, Kind, Root, read_page};
-use super::pack::unpack;
 use super::walk::named;
 use super::{Shelf, Spot, damaged, threads};
 use crate::Digest;
+use crate::chunks::unpack;
 
 /// How much a thread restores at a time.
 const BATCH: u64 = 4 << 20;
@@ -234,7 +236,7 @@ fn fetch(
     shelf: &dyn Shelf,
     spots: &[(Digest, Spot)],
     wanted: &Chunks,
-) -> io::Result<HashMap<Digest, Vec<u8>>> {
+) -> io::Result<HashMap<Digest, Bytes>> {
     let mut order: Vec<&(Digest, Spot)> = spots.iter().collect();
     order.sort_unstable_by_key(|(_, spot)| (spot.pack, spot.offset));
     let mut found = HashMap::with_capacity(order.len());
@@ -254,14 +256,17 @@ fn fetch(
         let bytes = shelf.read(first.pack, first.offset, end)?;
         for (digest, spot) in &rest[..count] {
             let from = (spot.offset - first.offset) as usize;
-            let stored = bytes.get(from..from + spot.stored as usize);
-            let stored = stored.ok_or_else(|| damaged("a pack is shorter than its chunks"))?;
-            found.insert(*digest, unpack(stored, spot.size, *digest)?);
+            let to = from + spot.stored as usize;
+            if to > bytes.len() {
+                return Err(damaged("a pack is shorter than its chunks"));
+            }
+            let chunk = unpack(bytes.slice(from..to), spot.size as usize, *digest);
+            found.insert(*digest, chunk.map_err(damaged)?);
         }
         rest = &rest[count..];
     }
     let fits = |(digest, size): &(Digest, u32)| {
-        found.get(digest).is_some_and(|bytes: &Vec<u8>| bytes.len() == *size as usize)
+        found.get(digest).is_some_and(|bytes: &Bytes| bytes.len() == *size as usize)
     };
     if wanted.iter().all(fits) {
         Ok(found)

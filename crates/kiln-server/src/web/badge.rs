@@ -11,10 +11,10 @@ use maud::html;
 use serde::Deserialize;
 
 use super::failure::Shown;
-use super::visitor::encoded;
 use crate::app::{App, Shared};
 use crate::auth::{Caller, session};
 use crate::http::error::Failure;
+use crate::percent::encoded;
 use crate::service::repos;
 use crate::service::runs::FIND;
 

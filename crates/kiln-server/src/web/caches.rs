@@ -12,9 +12,10 @@ use super::failure::Shown;
 use super::layout::{Page, Section, form_token};
 use super::parts;
 use super::repos::head;
-use super::visitor::{Posted, Visitor, encoded};
+use super::visitor::{Posted, Visitor};
 use crate::app::Shared;
 use crate::http::error::Failure;
+use crate::percent::encoded;
 use crate::service::content::seen;
 use crate::service::repos;
 

@@ -12,9 +12,10 @@ use serde::Deserialize;
 use super::failure::Shown;
 use super::layout::{Page, Section};
 use super::parts::{self, Look};
-use super::visitor::{Visitor, encoded};
+use super::visitor::Visitor;
 use crate::app::Shared;
 use crate::http::error::Failure;
+use crate::percent::encoded;
 use crate::service::runs::Named;
 use crate::service::{repos, runs};
 

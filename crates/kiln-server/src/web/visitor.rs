@@ -14,6 +14,7 @@ use crate::app::Shared;
 use crate::auth::{Caller, session};
 use crate::http::error::Failure;
 use crate::peer::Peer;
+use crate::percent::encoded;
 
 /// Somebody who is signed in, or needs not be.
 #[derive(Debug, Clone)]
@@ -86,20 +87,6 @@ fn to_sign_in(method: &Method, uri: &Uri) -> Response {
         return Redirect::to("/sign-in").into_response();
     }
     Redirect::to(&format!("/sign-in?next={}", encoded(place))).into_response()
-}
-
-/// A text as a part of an address.
-pub(super) fn encoded(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.~/".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            use std::fmt::Write as _;
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    out
 }
 
 /// A form that a page of ours sent for whoever is signed in.

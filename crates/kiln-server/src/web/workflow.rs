@@ -15,9 +15,10 @@ use serde::Deserialize;
 
 use super::failure::Shown;
 use super::layout::{Page, Section, form_token};
-use super::visitor::{Posted, Visitor, encoded};
+use super::visitor::{Posted, Visitor};
 use crate::app::{App, Shared};
 use crate::http::error::{Answer, Failure};
+use crate::percent::encoded;
 use crate::service::trigger::{self, Ask};
 use crate::service::{repos, runs};
 use crate::sources::{Location, SourceError, Workflow};

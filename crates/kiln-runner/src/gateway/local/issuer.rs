@@ -9,6 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use kiln_core::value::{Object, Value};
 use kiln_lang::expr::coerce::to_text;
+use kiln_proto::identity::subject;
 use serde_json::{Map, json};
 
 use crate::local::now;
@@ -103,11 +104,6 @@ impl Identity {
         let (repository, reference) =
             (text("repository").unwrap_or_default(), text("ref").unwrap_or_default());
         let event = text("event_name").unwrap_or_default();
-        let what = match environment {
-            Some(environment) => format!("environment:{environment}"),
-            None if event == "pull_request" => event,
-            None => format!("ref:{reference}"),
-        };
         claims.insert("job_workflow_ref".to_owned(), text("workflow_ref").into());
         claims.insert("runner_environment".to_owned(), "self-hosted".into());
         claims.insert("repository_visibility".to_owned(), "private".into());
@@ -118,7 +114,7 @@ impl Identity {
         let owner = repository.split('/').next().unwrap_or_default();
         Self {
             claims,
-            subject: format!("repo:{repository}:{what}"),
+            subject: subject(&repository, &event, &reference, environment),
             owner: format!("{server}/{owner}"),
         }
     }

@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use kiln_lang::trigger::GitRef;
 use kiln_proto::content::{AskIdToken, IdToken};
+use kiln_proto::identity::subject;
 use kiln_store::claims::Lease;
 use kiln_store::directory::{audit, repositories};
 use kiln_store::{Scope, Tx};
@@ -126,15 +127,6 @@ async fn claims(app: &App, lease: &Lease, standing: &Standing, audience: &str) -
     Ok(Value::Object(claims))
 }
 
-/// By which rules of clouds know a job. What a name may hold must not look like another part.
-fn subject(repo: &str, event: &str, reference: &str, environment: Option<&str>) -> String {
-    match environment {
-        Some(name) => format!("repo:{repo}:environment:{}", name.replace(':', "%3A")),
-        None if event == "pull_request" => format!("repo:{repo}:pull_request"),
-        None => format!("repo:{repo}:ref:{reference}"),
-    }
-}
-
 async fn note(app: &App, lease: &Lease, claims: &Value) -> Answer<()> {
     let detail = json!({ "aud": claims["aud"], "sub": claims["sub"], "jti": claims["jti"] });
     tracing::info!(
@@ -149,21 +141,4 @@ async fn note(app: &App, lease: &Lease, claims: &Value) -> Answer<()> {
         audit::identified(tx, &actor(job), org, job, detail.clone()).await
     };
     Ok(app.store.write(work).await?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_subject_names_the_environment_or_the_pull_request_or_the_ref() {
-        let check = |event, environment, expect: &str| {
-            assert_eq!(subject("o/r", event, "refs/heads/main", environment), expect);
-        };
-        check("push", None, "repo:o/r:ref:refs/heads/main");
-        check("pull_request", None, "repo:o/r:pull_request");
-        check("pull_request_target", None, "repo:o/r:ref:refs/heads/main");
-        check("push", Some("prod"), "repo:o/r:environment:prod");
-        check("push", Some("a:ref:b"), "repo:o/r:environment:a%3Aref%3Ab");
-    }
 }

@@ -16,6 +16,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::clock;
 use crate::http::error::{Answer, Failure};
+use crate::percent::encoded;
 use crate::service::names::{Names, RepoName};
 use crate::service::runs::{self, FIND};
 use crate::service::{blobs, repos};
@@ -144,26 +145,13 @@ pub fn link(app: &App, artifact: &Artifact) -> Answer<Link> {
     };
     let query = app.storage.sign(&grant);
     let (url, id) = (&app.config.public_url, artifact.id);
-    let url = format!("{url}/api/signed/artifacts/{id}/{}?{query}", escaped(&file));
+    let url = format!("{url}/api/signed/artifacts/{id}/{}?{query}", encoded(&file));
     Ok(Link { url, expires_at: grant.expires.rfc3339() })
 }
 
 /// What an address of an artifact is for.
 pub fn object(id: ArtifactId, file: &str) -> String {
     format!("artifact/{id}/{file}")
-}
-
-/// Letters, digits and little else as they are, the rest as `%` and two hexadecimals.
-fn escaped(text: &str) -> String {
-    use std::fmt::Write as _;
-    text.bytes().fold(String::new(), |mut all, byte| {
-        if byte.is_ascii_alphanumeric() || b"-_.".contains(&byte) {
-            all.push(char::from(byte));
-        } else {
-            let _ = write!(all, "%{byte:02X}");
-        }
-        all
-    })
 }
 
 /// The bytes of an artifact, for whoever has an address of ours. One that is gone by now cannot be had.
@@ -237,17 +225,4 @@ pub async fn delete_caches(
     };
     let gone = app.store.write(work).await?;
     if gone.is_empty() { Err(Failure::not_found("cache")) } else { Ok(gone) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_become_parts_of_addresses() {
-        let check = |name: &str, expect: &str| assert_eq!(escaped(name), expect);
-        check("dist-1.0_x.zip", "dist-1.0_x.zip");
-        check("a b%2F", "a%20b%252F");
-        check("ü#?&", "%C3%BC%23%3F%26");
-    }
 }
