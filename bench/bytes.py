@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 
-from plane import Plane, ended, goal, resident, row, wait_for
+from plane import Plane, completed, ended, goal, resident, row, wait_for
 
 NGINX = """\
 daemon off;
@@ -26,6 +26,25 @@ http {{
   scgi_temp_path {folder}/scgi;
   server {{ listen 127.0.0.1:{port}; root {root}; }}
 }}
+"""
+
+
+PASS = """\
+on: workflow_dispatch
+jobs:
+  up:
+    runs-on: self-hosted
+    steps:
+      - run: ln {file} artifact || cp {file} artifact
+      - uses: actions/upload-artifact@v4
+        with: {{ name: large, path: artifact, compression-level: 0 }}
+  down:
+    needs: up
+    runs-on: self-hosted
+    steps:
+      - uses: actions/download-artifact@v4
+        with: {{ name: large }}
+      - run: cmp artifact {file}
 """
 
 
@@ -141,9 +160,9 @@ def down(arguments, scratch):
                 if theirs:
                     times["nginx"].append(theirs)
 
-    turn("whole")
     recipes = plane.data / "bytes/recipes"
-    if list(recipes.glob("**/*")):
+    turn("whole")
+    if any(found.is_file() for found in recipes.glob("**/*")):
         sys.exit("bench/bytes: the archive was cut before it was measured; take a smaller one")
     wait_for(lambda: any(found.is_file() for found in recipes.glob("**/*")), 300, 0.2)
     time.sleep(2)
@@ -162,6 +181,23 @@ def down(arguments, scratch):
     plane.stop()
 
 
+def job(arguments, scratch):
+    """B4: an artifact of twice the size goes from a job to the server, and into another job."""
+    megabytes = 2 * arguments.megabytes
+    path = scratch / "artifact"
+    noise(path, megabytes)
+    plane = server(arguments, scratch)
+    runner = plane.runner("one")
+    plane.await_runners()
+    plane.repository(scratch / "pass", PASS.format(file=path))
+    memory = {"server": Peak(plane.process.pid), "runner": Peak(runner.pid)}
+    took, _ = timed(lambda: completed(plane, plane.trigger("pass")))
+    row("job_up_and_down", f"{megabytes / took:.0f}", "MB/s")
+    for who, peak in memory.items():
+        goal(f"job_{who}_above_idle", peak.above(), 64, "MB")
+    plane.stop()
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--kiln", required=True)
@@ -171,7 +207,7 @@ def main():
     arguments = parser.parse_args()
     for part in arguments.parts:
         with tempfile.TemporaryDirectory(prefix="kiln-bytes-") as scratch:
-            {"up": up, "down": down}[part](arguments, pathlib.Path(scratch))
+            {"up": up, "down": down, "job": job}[part](arguments, pathlib.Path(scratch))
 
 
 if __name__ == "__main__":

@@ -37,6 +37,16 @@ find_simulated() {
   echo "$root/target/release/bench-plane"
 }
 
+# Sets `buildbot` to where the peer is installed, once, below target/bench; empty where it cannot be had.
+install_buildbot() {
+  buildbot=$root/target/bench/buildbot
+  [[ -x $buildbot/bin/buildbot ]] ||
+    { python3 -m venv "$buildbot" && "$buildbot/bin/pip" install --quiet --disable-pip-version-check \
+      buildbot==4.3.0 buildbot-worker==4.3.0 buildbot-www==4.3.0; } >&2 ||
+    buildbot=
+  [[ -n $buildbot ]] || row buildbot missing 'PyPI package buildbot'
+}
+
 # The fastest and the slowest of all rounds, in microseconds.
 declare -A best worst
 

@@ -12,7 +12,8 @@ import time
 import urllib.parse
 import urllib.request
 
-from plane import Plane, goal, percentile, resident, row, wait_for
+import buildbot
+from plane import Plane, completed, goal, percentile, resident, row, wait_for
 
 # A line that is in the logs once in each job, and nowhere else.
 NEEDLE = "a needle in all that hay"
@@ -51,13 +52,6 @@ def write_lines(path, count):
             file.write(f"[{i % 97:2}] step {i} ok src/mod_{i % 613}.rs\n")
             if i == count // 2:
                 file.write(NEEDLE + "\n")
-
-
-def completed(plane, run):
-    found = wait_for(lambda: (run_of := plane.call(f"/api/runs/{run}"))["status"] == "completed" and run_of, 600, 0.002)
-    if found["conclusion"] != "success":
-        sys.exit(f"bench/logs: the run failed: {json.dumps(found)[:2000]}")
-    return found
 
 
 def plane_for(arguments, scratch, name):
@@ -99,6 +93,22 @@ def ingest(arguments, scratch):
     row("ingest_server", f"{min(through):.1f}", "ms")
     row("ingest_server_memory", f"{peak:.1f}", "MB")
     goal("ingest_to_local", min(through) / min(local), 2, "x")
+    if arguments.buildbot:
+        theirs = buildbot_ingest(arguments.buildbot, scratch, lines)
+        row("ingest_buildbot", f"{theirs:.1f}", "ms")
+        goal("buildbot_to_kiln", theirs / min(through), 20, "x", at_most=False)
+
+
+def buildbot_ingest(programs, scratch, lines):
+    """The same lines into Buildbot's log, the better of two."""
+    with buildbot.running(programs, scratch, f"cat {lines}") as bot:
+        times = []
+        for _ in range(2):
+            done, began = bot.builds_done(), time.perf_counter()
+            bot.force()
+            wait_for(lambda: bot.builds_done() > done, 300, 0.02)
+            times.append((time.perf_counter() - began) * 1e3)
+        return min(times)
 
 
 def delay(arguments, scratch):
@@ -181,10 +191,11 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--lines", type=int, default=1_000_000)
     parser.add_argument("--megabytes", type=int, default=1_000)
+    parser.add_argument("--buildbot", default="", help="where the peer is installed")
     parser.add_argument("parts", nargs="*")
     arguments = parser.parse_args()
     for part in arguments.parts:
-        with tempfile.TemporaryDirectory(prefix="kiln-logs-") as scratch:
+        with tempfile.TemporaryDirectory(prefix="kiln-logs-", ignore_cleanup_errors=True) as scratch:
             {"ingest": ingest, "delay": delay, "search": search}[part](arguments, pathlib.Path(scratch))
 
 

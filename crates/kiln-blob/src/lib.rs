@@ -21,6 +21,7 @@ mod s3;
 mod sign;
 pub mod tree;
 mod verified;
+pub mod zip;
 
 pub use backend::{Backend, Direct, Entry, Found, Parts, Span, Work};
 pub use chunks::{Chunk, Chunked, Index, Located, Packed, Recipe, open_recipe, store_chunked};

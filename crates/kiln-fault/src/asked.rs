@@ -32,6 +32,25 @@ pub(crate) fn die_at(point: Point) {
     }
 }
 
+/// Only for threads that have nobody else waiting for them.
+pub(crate) fn hold_at(point: Point) {
+    static HOLD: OnceLock<Option<(Point, PathBuf)>> = OnceLock::new();
+    let asked = HOLD.get_or_init(|| {
+        let text = std::env::var("KILN_FAULT_HOLD").ok()?;
+        Some(hold(&text).expect("KILN_FAULT_HOLD is a point, a colon and a file"))
+    });
+    let Some((_, file)) = asked.as_ref().filter(|(at, _)| *at == point) else { return };
+    while file.exists() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn hold(text: &str) -> Option<(Point, PathBuf)> {
+    let (name, file) = text.split_once(':')?;
+    let point = Point::ALL.into_iter().find(|point| point.name() == name)?;
+    Some((point, PathBuf::from(file)))
+}
+
 fn death(text: &str) -> Option<(Point, u64)> {
     let (name, count) = text.split_once(':')?;
     let point = Point::ALL.into_iter().find(|point| point.name() == name)?;
@@ -69,6 +88,16 @@ mod tests {
         check("runner.completed:0", None);
         check("runner.completed", None);
         check("runner.unheard:1", None);
+    }
+
+    #[test]
+    fn a_hold_is_a_point_and_a_file() {
+        assert_eq!(
+            hold("runner.claimed:/tmp/a:b"),
+            Some((Point::RunnerClaimed, "/tmp/a:b".into()))
+        );
+        assert_eq!(hold("runner.unheard:/tmp/a"), None);
+        assert_eq!(hold("runner.claimed"), None);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! | variable | what |
 //! |---|---|
 //! | `KILN_FAULT=store.before-commit:17` | the process dies when it passes this [`Point`] for the 17th time |
+//! | `KILN_FAULT_HOLD=runner.claimed:FILE` | whoever passes this point waits there as long as there is the file |
 //! | `KILN_FAULT_CLOCK=FILE` | the clock is wrong by as many milliseconds as the file says, now |
 //! | `KILN_FAULT_LEASE=6000` | leases last so many milliseconds |
 //!
@@ -26,6 +27,10 @@ pub enum Point {
     ServerLogged,
     /// The end of a job is in the database, and the runner was not told.
     ServerCompleted,
+    /// A piece of what a manifest owned is gone, and the rest is not.
+    DutyCleaned,
+    /// Rows of bytes that nobody uses are gone, and the bytes are not.
+    DutySwept,
     /// A runner was given a job, and has written nothing of it down.
     RunnerClaimed,
     /// All steps have ended, and how is not written down.
@@ -37,12 +42,14 @@ pub enum Point {
 }
 
 impl Point {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::BeforeCommit,
         Self::AfterCommit,
         Self::ServerClaimed,
         Self::ServerLogged,
         Self::ServerCompleted,
+        Self::DutyCleaned,
+        Self::DutySwept,
         Self::RunnerClaimed,
         Self::RunnerEnded,
         Self::RunnerDelivered,
@@ -56,6 +63,8 @@ impl Point {
             Self::ServerClaimed => "server.claimed",
             Self::ServerLogged => "server.logged",
             Self::ServerCompleted => "server.completed",
+            Self::DutyCleaned => "duty.cleaned",
+            Self::DutySwept => "duty.swept",
             Self::RunnerClaimed => "runner.claimed",
             Self::RunnerEnded => "runner.ended",
             Self::RunnerDelivered => "runner.delivered",
@@ -63,11 +72,13 @@ impl Point {
         }
     }
 
-    /// Passes the point. The process dies here if that was asked.
+    /// Passes the point. The process dies or waits here if that was asked.
     #[inline]
     pub fn pass(self) {
         #[cfg(debug_assertions)]
         asked::die_at(self);
+        #[cfg(debug_assertions)]
+        asked::hold_at(self);
     }
 }
 

@@ -12,6 +12,7 @@ pub mod foresee;
 pub mod github;
 pub mod hash_files;
 pub mod lint;
+pub mod reuse;
 pub mod schema;
 pub mod source;
 pub mod suggest;

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::report::Used;
+use crate::report::{Allowed, Deployment, Used};
+use crate::result::ReusedFrom;
 
 /// A piece of a list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -55,6 +56,55 @@ pub struct Repo {
     pub enabled: bool,
     /// Why its jobs wait.
     pub paused: Option<String>,
+    /// How much it gets of what its organization gets, compared with others; usually 100.
+    #[serde(default)]
+    pub shares: i64,
+}
+
+/// `PATCH /api/repos/{owner}/{repo}`. What is left out stays as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ChangeRepo {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default_branch: Option<String>,
+    /// A folder on the server, or an address that git fetches from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// How much it gets of what its organization gets, compared with others.
+    #[schema(minimum = 1, maximum = 1_000_000)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shares: Option<i64>,
+    /// Whether it starts runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+}
+
+/// `GET /api/orgs` and `GET /api/orgs/{owner}`: who shares the runners.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Organization {
+    pub id: i64,
+    pub name: String,
+    /// How much of the runners it gets, compared with others; usually 100.
+    pub shares: i64,
+    /// How many of its jobs may run at once; `null` for any number.
+    pub job_limit: Option<i64>,
+}
+
+/// `PATCH /api/orgs/{owner}`. What is left out stays as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ChangeOrganization {
+    /// How much of the runners it gets, compared with others.
+    #[schema(minimum = 1, maximum = 1_000_000)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shares: Option<i64>,
+    /// How many of its jobs may run at once.
+    #[schema(minimum = 0, maximum = 1_000_000)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job_limit: Option<i64>,
+    /// Any number of its jobs may run at once; not beside `job_limit`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unlimited: bool,
 }
 
 /// `POST /api/repos/{owner}/{repo}/trigger`, with an `Idempotency-Key` if the caller may repeat it.
@@ -80,6 +130,10 @@ pub struct Trigger {
     #[schema(value_type = Option<Object>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload: Option<serde_json::Value>,
+    /// From 0, the usual one, to 100, which goes before all others; only administrators may ask for more than 0.
+    #[schema(minimum = 0, maximum = 100)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i64>,
 }
 
 /// What a trigger did.
@@ -147,6 +201,28 @@ pub struct RunDetail {
     pub jobs: Vec<Job>,
 }
 
+/// `GET /api/runs/{run}/annotations`: what a step said about a place in the source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = RunAnnotation)]
+pub struct Annotation {
+    /// `error`, `warning` or `notice`.
+    pub level: String,
+    pub message: String,
+    pub title: Option<String>,
+    pub file: Option<String>,
+    pub line: Option<u32>,
+    pub end_line: Option<u32>,
+    pub column: Option<u32>,
+    pub end_column: Option<u32>,
+    /// What the tool calls it.
+    pub code: Option<String>,
+    pub job_id: Option<i64>,
+    /// The name of the job.
+    pub job: Option<String>,
+    /// The step that said it, from 1.
+    pub step: Option<u32>,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Job {
     /// Nothing for a job that ended before it could be queued.
@@ -167,13 +243,51 @@ pub struct Job {
     pub runner_id: Option<i64>,
     pub queued_at: Option<String>,
     pub claimed_at: Option<String>,
+    /// Its runner had all that it needs.
+    #[serde(default)]
+    pub prepared_at: Option<String>,
     pub started_at: Option<String>,
     pub ended_at: Option<String>,
     pub steps: Vec<Step>,
     pub outputs: BTreeMap<String, String>,
+    /// Whose result stands for it: it did not run itself.
+    #[serde(default)]
+    pub reused_from: Option<ReusedFrom>,
     /// What it used, once its runner has said so.
     #[serde(default)]
     pub used: Option<Used>,
+    /// What it was allowed, likewise.
+    #[serde(default)]
+    pub allowed: Option<Allowed>,
+    /// Where it deployed to, likewise.
+    #[serde(default)]
+    pub deployment: Option<Deployment>,
+    /// The claims before the current one: why it was tried again.
+    #[serde(default)]
+    pub claims: Vec<PastClaim>,
+    /// Its number among the jobs of the workflow; all legs of a matrix have the same.
+    #[serde(default)]
+    pub node: u32,
+    /// The numbers of the jobs that it waits for.
+    #[serde(default)]
+    pub needs: Vec<u32>,
+}
+
+/// A claim that did not end its job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PastClaim {
+    /// Its number, by which its log is found.
+    pub attempt: u32,
+    /// Nothing when the runner is gone for good.
+    pub runner: Option<String>,
+    pub runner_id: i64,
+    /// `lost` with its runner, `retried` because the job says so, or `returned` before it began.
+    pub outcome: String,
+    pub reason: Option<String>,
+    pub claimed_at: Option<String>,
+    pub prepared_at: Option<String>,
+    pub started_at: Option<String>,
+    pub ended_at: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -209,6 +323,16 @@ pub struct Event {
 #[serde(default, deny_unknown_fields)]
 pub struct Cancel {
     pub reason: Option<String>,
+}
+
+/// What a cancel is answered with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Cancelling {
+    #[serde(flatten)]
+    pub run: Run,
+    /// The run was being cancelled before: by whom, since when, and what ends it sooner.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub already: Option<String>,
 }
 
 /// `POST /api/runs/{run}/rerun`.
@@ -364,6 +488,13 @@ pub struct Token {
     pub last_used_at: Option<String>,
 }
 
+/// `POST /welcome/{secret}`, asked for as `application/json`: what a one-time link gives, once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Welcomed {
+    /// An API token.
+    pub token: String,
+}
+
 /// `GET /api/duties`: what the server does by itself, and how that went last.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Duty {
@@ -374,6 +505,11 @@ pub struct Duty {
     pub last_took_ms: u64,
     /// What the last pass did, in words.
     pub last_report: String,
+    /// When a pass found something to do, as far as this server remembers, and what it did.
+    #[serde(default)]
+    pub last_useful_at: Option<String>,
+    #[serde(default)]
+    pub last_useful_report: Option<String>,
     pub last_error: Option<String>,
     pub passes: u64,
     pub failures: u64,
@@ -429,6 +565,9 @@ pub struct LogMatch {
     pub job: String,
     /// The claim whose log it is.
     pub attempt: u32,
+    /// The attempt of the run that the job was part of.
+    #[serde(default = "first")]
+    pub run_attempt: u32,
     pub line: u64,
     pub step: u32,
     pub at: String,
@@ -439,4 +578,9 @@ pub struct LogMatch {
     pub before: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<String>,
+}
+
+/// What servers meant that did not say it.
+fn first() -> u32 {
+    1
 }

@@ -36,6 +36,9 @@ pub struct NewUpload {
     /// Up to 64 KiB may come with the question, in base64.
     #[serde(default)]
     pub content: Option<String>,
+    /// They stay as they are sent: what is compressed already has nothing in common with others.
+    #[serde(default)]
+    pub whole: bool,
 }
 
 /// Where to send bytes, or that there is no need.
@@ -88,6 +91,9 @@ pub struct Storage {
     /// For administrators of the whole installation.
     pub kept: Option<Kept>,
     pub last_collection: Option<Collection>,
+    /// Logs are still being counted, and not among the uses; ask again.
+    #[serde(default)]
+    pub counting_logs: bool,
 }
 
 /// The bytes of one kind of things.
@@ -95,7 +101,7 @@ pub struct Storage {
 pub struct Use {
     pub owner: String,
     pub repository: Option<String>,
-    /// `artifact`, `cache`, or another type of objects.
+    /// `artifact`, `cache`, `log`, or another type of objects.
     pub kind: String,
     pub count: u64,
     pub bytes: u64,

@@ -60,10 +60,56 @@ pub struct Reserved {
 /// The bytes of what was reserved; they have been sent before.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = ContentComplete)]
 pub struct Complete {
     /// SHA-256, as 64 hexadecimals.
     pub hash: String,
     pub size: u64,
+}
+
+/// `POST …/caches/chunks`: where these chunks lie, as far as a cache has them that the job may read.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FindChunks {
+    /// SHA-256, each as 64 hexadecimals; 10,000 at most.
+    pub hashes: Vec<String>,
+}
+
+/// The answer to [`FindChunks`], in no order.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FoundChunks {
+    pub chunks: Vec<TreeChunk>,
+}
+
+/// A chunk of a tree, in a pack.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TreeChunk {
+    pub hash: String,
+    /// SHA-256 of the pack, as 64 hexadecimals.
+    pub pack: String,
+    pub offset: u32,
+    /// How many bytes it takes there. It is compressed if that is less than its size.
+    pub stored: u32,
+    pub size: u32,
+}
+
+/// `POST …/caches/packs`: a pack of chunks has been sent, and is to be looked through.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewPack {
+    /// SHA-256, as 64 hexadecimals.
+    pub hash: String,
+}
+
+/// `POST …/caches/{id}/tree`: the root of a tree and all its packs have been sent before.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CompleteTree {
+    /// SHA-256 of the root, as 64 hexadecimals.
+    pub hash: String,
+    pub size: u64,
+    /// SHA-256 of each pack that it needs; 10,000 at most.
+    pub packs: Vec<String>,
 }
 
 /// `POST …/artifacts`: a name in the run is to be written. 409 if there is one.

@@ -1,9 +1,16 @@
 //! GitHub's REST interface for Actions, as far as Kiln speaks it. The names of fields are GitHub's.
 
+mod around;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+
+pub use around::{
+    Account, Annotation, FullRepository, Meta, Organization, Permissions, Rate, RateLimit,
+    Resources, Root, Runner, RunnerLabel, Runners, Secret, Secrets, Variable, Variables,
+};
 
 /// `GET /repos/{owner}/{repo}/actions/runs`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -40,6 +47,8 @@ pub struct WorkflowRun {
     pub actor: User,
     pub triggering_actor: User,
     pub jobs_url: String,
+    pub logs_url: String,
+    pub artifacts_url: String,
     pub cancel_url: String,
     pub rerun_url: String,
     pub workflow_url: String,
@@ -47,6 +56,7 @@ pub struct WorkflowRun {
     #[schema(value_type = Vec<Object>)]
     pub pull_requests: Vec<serde_json::Value>,
     pub repository: Repository,
+    pub head_repository: Repository,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -66,6 +76,50 @@ pub struct Repository {
     pub owner: User,
     pub html_url: String,
     pub url: String,
+}
+
+/// `GET /repos/{owner}/{repo}/deployments`: a list of these.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = GithubDeployment)]
+pub struct Deployment {
+    pub id: i64,
+    pub node_id: String,
+    pub url: String,
+    pub sha: String,
+    #[serde(rename = "ref")]
+    pub reference: String,
+    pub task: String,
+    pub environment: String,
+    pub original_environment: String,
+    pub description: Option<String>,
+    pub creator: User,
+    pub created_at: String,
+    pub updated_at: String,
+    pub statuses_url: String,
+    pub repository_url: String,
+    pub transient_environment: bool,
+    pub production_environment: bool,
+}
+
+/// `GET /repos/{owner}/{repo}/deployments/{deployment_id}/statuses`: a list of these.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = GithubDeploymentStatus)]
+pub struct DeploymentStatus {
+    pub id: i64,
+    pub node_id: String,
+    pub url: String,
+    /// `success`, `failure`, `inactive` or `in_progress`.
+    pub state: String,
+    pub creator: User,
+    pub description: String,
+    pub environment: String,
+    pub environment_url: String,
+    pub target_url: String,
+    pub log_url: String,
+    pub created_at: String,
+    pub updated_at: String,
+    pub deployment_url: String,
+    pub repository_url: String,
 }
 
 /// `GET /repos/{owner}/{repo}/actions/runs/{run_id}/jobs`.
@@ -100,6 +154,8 @@ pub struct Job {
     pub runner_name: Option<String>,
     pub runner_group_id: Option<i64>,
     pub runner_group_name: Option<String>,
+    #[serde(default)]
+    pub check_run_url: String,
     pub steps: Vec<Step>,
 }
 
@@ -163,6 +219,29 @@ pub struct Dispatched {
     pub html_url: String,
 }
 
+/// `GET /repos/{owner}/{repo}/actions/runs/{run_id}/timing`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = GithubTiming)]
+pub struct Timing {
+    /// Runners of one's own are not billed.
+    pub billable: Nothing,
+    pub run_duration_ms: u64,
+}
+
+/// `POST /repos/{owner}/{repo}/dispatches`: something happened that only the sender knows of.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = GithubRepositoryDispatch)]
+pub struct RepositoryDispatch {
+    /// What happened: `types` of `on.repository_dispatch` go by it.
+    #[schema(min_length = 1, max_length = 100)]
+    pub event_type: String,
+    /// `github.event.client_payload`.
+    #[serde(default)]
+    #[schema(value_type = BTreeMap<String, Object>)]
+    pub client_payload: BTreeMap<String, serde_json::Value>,
+}
+
 /// An answer that says nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[schema(as = GithubNothing)]
@@ -218,6 +297,15 @@ pub struct ArtifactForm {
     /// Its bytes.
     #[schema(format = Binary)]
     pub file: String,
+    /// Replaces one of the same name; 409 without it.
+    #[serde(default)]
+    pub overwrite: bool,
+    /// When it may go; the repository's own time if nothing is said, never longer than that.
+    #[serde(default)]
+    pub retention_days: Option<u32>,
+    /// It stays beyond its time.
+    #[serde(default)]
+    pub keep: bool,
 }
 
 /// The answer to an upload by `multipart/form-data`, with a name and a file.

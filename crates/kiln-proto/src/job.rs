@@ -41,6 +41,9 @@ pub struct Job {
     /// The environment that the job deploys to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<String>,
+    /// It may find caches and not leave any, as actions are told by `ACTIONS_CACHE_MODE`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reads_caches_only: bool,
     /// A plan of one workflow with one job, as `kiln-core` writes it.
     #[schema(value_type = Object)]
     pub plan: Box<RawValue>,
@@ -117,4 +120,8 @@ pub struct Limits {
     pub wall: u64,
     /// Seconds that a step may print nothing; 0 for any.
     pub silence: u64,
+    /// Seconds for steps that run although the job was cancelled or its time is over; five minutes when an
+    /// older server says nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clean_up: Option<u64>,
 }

@@ -55,6 +55,7 @@ pub struct Resource {
 /// `POST /api/manifests/{manifest_id}/claim`: takes something from a sealed manifest into this draft.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = ManifestClaim)]
 pub struct Claim {
     /// The number or slug of the manifest that owns it.
     pub from: String,

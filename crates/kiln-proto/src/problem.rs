@@ -24,6 +24,9 @@ pub struct Problem {
     /// GitHub's clients read this one.
     #[serde(default)]
     pub message: String,
+    /// GitHub's clients show it beside the message: where all requests are described.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub documentation_url: Option<String>,
     /// Where a log or the events of a job go on, when there was a gap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wanted: Option<u64>,

@@ -30,7 +30,11 @@ pub struct Event {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum What {
     /// The runner has all it needs, and the first step is about to begin.
-    Started,
+    Started {
+        /// How long that took since it got the job.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        preparing_ms: Option<u64>,
+    },
     StepStarted {
         step: u32,
         name: String,
@@ -55,6 +59,13 @@ pub enum What {
     },
     /// The steps are done, and what they left is being stored.
     Uploading,
+}
+
+impl What {
+    /// A start of which nobody says how long it took to prepare.
+    pub fn started() -> Self {
+        Self::Started { preparing_ms: None }
+    }
 }
 
 /// What a step says about a place in the source.
@@ -111,6 +122,9 @@ pub struct Complete {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deployment: Option<Deployment>,
     pub used: Used,
+    /// What it was allowed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allowed: Option<Allowed>,
 }
 
 /// `POST /actions/jobs/{id}/attempts/{n}/return`: the runner gives it back before it began.
@@ -125,6 +139,29 @@ pub struct Deployment {
     pub environment: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
+}
+
+/// What a job was allowed, as its runner saw to it. What is left out had no limit.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct Allowed {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wall_seconds: Option<u64>,
+    /// How long a step may print nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub silence_seconds: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_bytes: Option<u64>,
+    /// Thousandths of a core.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_millis: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_mb: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_mb: Option<u64>,
+    /// Limits that the job asks for and the runner cannot enforce, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unenforced: Vec<String>,
 }
 
 /// What a job used.

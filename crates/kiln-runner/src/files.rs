@@ -1,10 +1,10 @@
-//! The files that `hashFiles` sees: a directory and what lies below it.
+//! The files that `hashFiles` and keys of caches see: a directory and what lies below it.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use kiln_lang::hash_files::{Entry, Files, Kind, Places};
+use kiln_lang::hash_files::{Contents, Entry, Files, Kind, Places};
 use sha2::{Digest as _, Sha256};
 
 /// A directory as `hashFiles` looks at it.
@@ -42,15 +42,22 @@ impl Files for Tree {
     }
 
     fn sha256(&self, path: &str) -> Result<[u8; 32], String> {
+        let mut hasher = Sha256::new();
+        self.feed(path, &mut |bytes| hasher.update(bytes))?;
+        Ok(hasher.finalize().into())
+    }
+}
+
+impl Contents for Tree {
+    fn feed(&self, path: &str, to: &mut dyn FnMut(&[u8])) -> Result<(), String> {
         let path = self.root.join(path);
         let failed = |error: io::Error| format!("cannot read `{}`: {error}", path.display());
         let mut file = File::open(&path).map_err(failed)?;
-        let mut hasher = Sha256::new();
         let mut buffer = vec![0; 64 * 1024];
         loop {
             match file.read(&mut buffer).map_err(failed)? {
-                0 => return Ok(hasher.finalize().into()),
-                count => hasher.update(&buffer[..count]),
+                0 => return Ok(()),
+                count => to(&buffer[..count]),
             }
         }
     }

@@ -14,6 +14,8 @@ use crate::http::health::Probe;
 use crate::logs::Logs;
 use crate::logs::tails::Tails;
 use crate::seal::Vault;
+use crate::service::blobs::Arrivals;
+use crate::service::log::usage::LogUses;
 use crate::sources::Workflows;
 use crate::storage::Storage;
 use crate::tasks::Board;
@@ -33,8 +35,12 @@ pub struct App {
     pub logs: Arc<dyn Logs>,
     /// Logs that are watched on other servers.
     pub tails: Tails,
+    /// What logs take, as it was counted last.
+    pub log_uses: LogUses,
     /// Where bytes lie, and the addresses under which they are sent and had.
     pub storage: Storage,
+    /// Uploads that are being looked at.
+    pub arrivals: Arrivals,
     /// Repositories, and what their workflows say at a commit.
     pub workflows: Workflows,
     pub fleet: Fleet,

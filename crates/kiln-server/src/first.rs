@@ -112,21 +112,29 @@ async fn administrator(tx: &mut Tx<'_>) -> Result<UserId, StoreError> {
 /// Tells the command line on this machine where the server is.
 pub(crate) fn write_client_file(config: &Config, welcome: &Welcome) -> io::Result<()> {
     let path = &welcome.client_file;
-    let server = format!("server = \"{}\"", config.local_url());
+    let server = format!("server = {}", quoted(&config.local_url()));
+    let ca = config.outbound.ca_file.as_ref().filter(|_| config.tls.is_some());
+    let ca = ca.map(|path| format!("ca = {}", quoted(&path.to_string_lossy())));
     let token = match &welcome.token {
         Some(token) => Some(format!("token = \"{}\"", token.reveal())),
         None => {
             // The server may listen elsewhere than the last time; the token stays.
             let text = std::fs::read_to_string(path).unwrap_or_default();
-            if text.lines().any(|line| line == server) {
+            let has = |wanted: &String| text.lines().any(|line| line == wanted);
+            if has(&server) && ca.as_ref().is_none_or(has) {
                 return Ok(());
             }
             text.lines().find(|line| line.starts_with("token = ")).map(str::to_owned)
         }
     };
     let lines = ["# Written by the server, for the command line of this user.".to_owned(), server];
-    let lines: Vec<String> = lines.into_iter().chain(token).collect();
+    let lines: Vec<String> = lines.into_iter().chain(token).chain(ca).collect();
     files::write_private(path, &format!("{}\n", lines.join("\n")))
+}
+
+/// A text of TOML, which is written as those of JSON are.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
 }
 
 /// A key that lets one runner in, soon. For the runner in the same process.

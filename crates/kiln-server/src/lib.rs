@@ -26,7 +26,9 @@ pub mod sources;
 mod start;
 pub mod storage;
 pub mod tasks;
+pub mod tls;
 pub mod token;
 mod web;
 
+pub use kiln_blob::zip;
 pub use start::{Server, StartError};

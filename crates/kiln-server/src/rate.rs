@@ -23,6 +23,15 @@ pub(crate) struct Rates {
     addresses: Mutex<HashMap<IpAddr, Count>>,
 }
 
+/// What an address may still ask in this minute; handlers find it among the request's extensions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Budget {
+    pub(crate) limit: u32,
+    pub(crate) used: u32,
+    /// Until the next minute begins.
+    pub(crate) seconds: u64,
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Count {
     since: Instant,
@@ -38,15 +47,15 @@ impl Rates {
 
     /// Refuses an address that asked too much in this minute. Who never failed costs nothing unless all
     /// requests are counted.
-    pub(crate) fn admit(&self, address: IpAddr, now: Instant) -> Result<(), Failure> {
+    pub(crate) fn admit(&self, address: IpAddr, now: Instant) -> Result<Option<Budget>, Failure> {
         if self.requests > 0 {
             self.count(address, now, |count| count.requests += 1);
         }
         let addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(count) = addresses.get(&address) else { return Ok(()) };
+        let Some(count) = addresses.get(&address) else { return Ok(None) };
         let left = MINUTE.saturating_sub(now.duration_since(count.since));
         if left.is_zero() {
-            return Ok(());
+            return Ok(None);
         }
         let seconds = left.as_secs().max(1);
         if self.requests > 0 && count.requests > self.requests {
@@ -57,7 +66,8 @@ impl Rates {
             let detail = "too many requests from this address failed to say who makes them";
             return Err(Failure::too_many(seconds, detail));
         }
-        Ok(())
+        let budget = Budget { limit: self.requests, used: count.requests, seconds };
+        Ok(Some(budget).filter(|_| self.requests > 0))
     }
 
     pub(crate) fn answered(&self, address: IpAddr, now: Instant, status: StatusCode) {

@@ -11,20 +11,24 @@ use axum::extract::{ConnectInfo, Request};
 use axum::response::Response;
 use futures_util::{StreamExt as _, stream};
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::header::{HOST, HeaderValue};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep, timeout};
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
 use crate::app::Shared;
 use crate::http;
-use crate::peer;
+use crate::peer::{self, Peer};
 use crate::places::Places;
 use crate::rate::Rates;
+use crate::tls::Tls;
 
 /// A client that does not say what it wants for so long is gone.
 const HEAD_TIME: Duration = Duration::from_secs(30);
@@ -32,6 +36,14 @@ const HEAD_TIME: Duration = Duration::from_secs(30);
 const BODY_TIME: Duration = Duration::from_secs(30);
 /// A client that takes nothing of an answer for so long is cut off.
 const SEND_TIME: Duration = Duration::from_mins(1);
+/// A client that does not come to an understanding about encryption in this time is gone.
+const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+/// How often a client of HTTP/2 that says nothing is asked whether it lives, and how long it may take to say so.
+const ALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(30));
+/// Requests at once on one connection of HTTP/2. A page needs few; each event stream is one of them.
+const STREAMS: u32 = 128;
+/// The most bytes that the headers of a request of HTTP/2 may have, as HTTP/1 has it.
+const HEADERS: u32 = 64 << 10;
 /// How long nobody is let in when the system has no more room for connections.
 const BREATH: Duration = Duration::from_millis(100);
 
@@ -61,16 +73,25 @@ struct Door {
     app: Shared,
     router: Router,
     rates: Rates,
+    tls: Option<Arc<Tls>>,
     cut: CancellationToken,
 }
 
 /// Lets clients in until the server is to stop.
-pub(crate) async fn accept(app: &Shared, listener: TcpListener) -> Connections {
+pub(crate) async fn accept(
+    app: &Shared,
+    listener: TcpListener,
+    tls: Option<Arc<Tls>>,
+) -> Connections {
     let (tracker, cut) = (TaskTracker::new(), CancellationToken::new());
+    if let Some(tls) = &tls {
+        tracker.spawn(Arc::clone(tls).follow(app.stopping.clone()));
+    }
     let door = Arc::new(Door {
         app: Arc::clone(app),
         router: http::router(Arc::clone(app)),
         rates: Rates::new(&app.config.limits),
+        tls,
         cut: cut.clone(),
     });
     let places = Places::new(app.config.limits.connections);
@@ -115,16 +136,50 @@ impl Door {
         // Who takes nothing for so long is gone, or as good as that: a log that nobody reads holds nothing.
         let patience = u32::try_from(SEND_TIME.as_millis()).unwrap_or(u32::MAX);
         let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, patience);
+        let Some(tls) = &self.tls else { return self.talk(stream, address, false, false).await };
+        let cut = self.cut.clone();
+        let shaken = tokio::select! {
+            shaken = timeout(HANDSHAKE_TIME, self.shake(tls, stream)) => shaken,
+            () = cut.cancelled() => return,
+        };
+        if let Ok(Some(stream)) = shaken {
+            let speaks_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+            self.talk(stream, address, true, speaks_h2).await;
+        }
+    }
+
+    /// Comes to an understanding about encryption. Whoever speaks plainly is told where to go.
+    async fn shake(&self, tls: &Tls, mut stream: TcpStream) -> Option<TlsStream<TcpStream>> {
+        let mut first = [0];
+        // Each message of TLS begins with its kind, and none of them is a letter.
+        if stream.peek(&mut first).await.ok()? == 1 && first[0].is_ascii_alphabetic() {
+            let words = format!("this server speaks HTTPS: {}\n", self.app.config.public_url);
+            let answer = format!(
+                "HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\ncontent-length: {}\r\n\
+                 connection: close\r\n\r\n{words}",
+                words.len()
+            );
+            // What nobody read would take the answer away with the connection.
+            stream.read(&mut [0; 8 << 10]).await.ok().filter(|taken| *taken > 0)?;
+            let _ = stream.write_all(answer.as_bytes()).await;
+            let _ = stream.shutdown().await;
+            return None;
+        }
+        tls.acceptor().accept(stream).await.ok()
+    }
+
+    /// Answers what is asked on a connection.
+    async fn talk<S>(self: Arc<Self>, stream: S, address: SocketAddr, secure: bool, h2: bool)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
         let door = Arc::clone(&self);
         let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
             let door = Arc::clone(&door);
-            async move { Ok::<_, Infallible>(door.answer(request, address).await) }
+            async move { Ok::<_, Infallible>(door.answer(request, address, secure).await) }
         });
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEAD_TIME)
-            .serve_connection(TokioIo::new(stream), service)
-            .with_upgrades();
+        let builder = protocol(h2);
+        let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
         let mut connection = std::pin::pin!(connection);
         tokio::select! {
             // Clients hang up in many ways, and none of them matters to anybody else.
@@ -137,11 +192,21 @@ impl Door {
         }
     }
 
-    async fn answer(&self, request: hyper::Request<Incoming>, address: SocketAddr) -> Response {
+    async fn answer(
+        &self,
+        request: hyper::Request<Incoming>,
+        address: SocketAddr,
+        secure: bool,
+    ) -> Response {
         let mut request = request.map(patiently);
-        let peer = peer::of(&request, address.ip(), &self.app.config.trusted_proxies);
-        if let Err(refusal) = self.rates.admit(peer.address, Instant::now()) {
-            return axum::response::IntoResponse::into_response(refusal);
+        named(&mut request);
+        let direct = Peer { address: address.ip(), secure };
+        let peer = peer::of(&request, direct, &self.app.config.proxies);
+        match self.rates.admit(peer.address, Instant::now()) {
+            Ok(budget) => budget.into_iter().for_each(|budget| {
+                request.extensions_mut().insert(budget);
+            }),
+            Err(refusal) => return axum::response::IntoResponse::into_response(refusal),
         }
         let client = SocketAddr::new(peer.address, address.port());
         request.extensions_mut().insert(ConnectInfo(client));
@@ -160,6 +225,31 @@ impl Door {
             Ok(response) => response,
             Err(never) => match never {},
         }
+    }
+}
+
+/// How requests are read. What is not encrypted is HTTP/1; with encryption both sides chose.
+fn protocol(h2: bool) -> auto::Builder<TokioExecutor> {
+    let builder = auto::Builder::new(TokioExecutor::new());
+    let mut builder = if h2 { builder.http2_only() } else { builder.http1_only() };
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(ALIVE.0)
+        .keep_alive_timeout(ALIVE.1)
+        .max_concurrent_streams(STREAMS)
+        .max_header_list_size(HEADERS);
+    builder
+}
+
+/// HTTP/2 names the host elsewhere than HTTP/1, and whoever checks it looks in one place.
+fn named(request: &mut Request) {
+    let host = request.uri().authority().map(|host| HeaderValue::from_str(host.as_str()));
+    if let Some(Ok(host)) = host
+        && request.version() == hyper::Version::HTTP_2
+    {
+        request.headers_mut().insert(HOST, host);
     }
 }
 

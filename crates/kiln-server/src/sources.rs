@@ -9,7 +9,7 @@ pub trait Sources: Debug + Send + Sync {
     /// Brings the server's copy up to date with an address; a folder of this machine is its own copy.
     fn refresh(&self, repository: &Location) -> Result<(), SourceError>;
 
-    /// The branch that is the repository's own.
+    /// The branch that is the repository's own, there and now. An address is asked itself, not a copy of it.
     fn default_branch(&self, repository: &Location) -> Result<String, SourceError>;
 
     /// What a branch, a tag, a full ref or a commit means now.
@@ -72,6 +72,26 @@ pub struct Location {
     pub source: String,
 }
 
+/// A source as an address: `git@host:a/b`, as ssh and git write it, is `ssh://git@host/a/b`. All else stays as
+/// it is.
+pub fn address_of(source: &str) -> String {
+    let is_host = |host: &str| {
+        let plain = |one: u8| one.is_ascii_alphanumeric() || b"@-_.".contains(&one);
+        !host.is_empty() && !host.starts_with(['-', '.']) && host.bytes().all(plain)
+    };
+    match source.split_once(':') {
+        Some((host, path))
+            if is_host(host)
+                && !path.starts_with("//")
+                && !path.starts_with(':')
+                && !path.is_empty() =>
+        {
+            format!("ssh://{host}/{}", path.trim_start_matches('/'))
+        }
+        _ => source.to_owned(),
+    }
+}
+
 /// What a name of a commit means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolved {
@@ -108,4 +128,29 @@ mod turns;
 mod workflows;
 
 pub use turns::{Turn, Turns};
-pub use workflows::{Snapshot, Workflow, Workflows};
+pub use workflows::{Checked, Snapshot, Workflow, Workflows};
+
+#[cfg(test)]
+mod tests {
+    use super::address_of;
+
+    #[test]
+    fn the_short_form_of_ssh_is_an_address() {
+        let check = |given: &str, expect: &str| assert_eq!(address_of(given), expect);
+        check("git@git.example:me/app.git", "ssh://git@git.example/me/app.git");
+        check("git.example:/srv/app", "ssh://git.example/srv/app");
+        for same in [
+            "/srv/git/app",
+            "/srv/a:b",
+            "https://git.example/a",
+            "ssh://git@git.example:22/a",
+            "ext::sh -c true",
+            "-oProxyCommand=x:y",
+            "git@git.example:",
+            "a b:c",
+            "",
+        ] {
+            check(same, same);
+        }
+    }
+}

@@ -25,10 +25,13 @@ use crate::logs::objects::ObjectLogs;
 use crate::logs::tails::Tails;
 use crate::logs::{FileLogs, Logs};
 use crate::seal::{KEY, Key, Vault};
+use crate::service::blobs::Arrivals;
 use crate::service::context::Contexts;
+use crate::service::log::usage::LogUses;
 use crate::sources::{Sources, Workflows};
 use crate::storage::Storage;
 use crate::tasks::{Board, Duties};
+use crate::tls::{Fault, Tls};
 use crate::token::{Signer, random};
 use crate::{serve, shutdown};
 
@@ -49,6 +52,8 @@ pub enum StartError {
     Locked { path: PathBuf, process: Option<u32> },
     #[error("database `{database}`: {error}")]
     Store { database: String, error: StoreError },
+    #[error("cannot speak HTTPS: {0}")]
+    Tls(Fault),
     #[error("cannot use the place for bytes: {0}")]
     Storage(kiln_blob::BlobError),
     #[error("cannot use the keys in `{}`: {why}", path.display())]
@@ -72,6 +77,7 @@ pub struct Server {
     app: Shared,
     duties: Duties,
     welcome: Welcome,
+    tls: Option<Arc<Tls>>,
     held: Held,
 }
 
@@ -94,6 +100,7 @@ impl Server {
 
     /// Opens everything, and begins with the duties. Must be called where tokio runs.
     pub async fn start(config: Config, sources: Arc<dyn Sources>) -> Result<Self, StartError> {
+        let tls = config.tls.clone().map(Tls::open).transpose().map_err(StartError::Tls)?;
         files::make_folder(&config.data)?;
         let folder = files::lock(&config.data)?;
         let explain = |error| StartError::Store { database: config.database.to_string(), error };
@@ -110,7 +117,7 @@ impl Server {
         let app = Arc::new(app(config, store, signer, vault, storage, sources));
         let duties = Duties::start(&app);
         let held = Held { _folder: folder, _database: database };
-        Ok(Self { app, duties, welcome, held })
+        Ok(Self { app, duties, welcome, tls, held })
     }
 
     pub fn app(&self) -> &Shared {
@@ -124,8 +131,8 @@ impl Server {
 
     /// Answers requests until [`App::stopping`] is cancelled, then ends in order and in time.
     pub async fn serve(self, listener: TcpListener) {
-        let Self { app, duties, held, .. } = self;
-        let connections = serve::accept(&app, listener).await;
+        let Self { app, duties, held, tls, .. } = self;
+        let connections = serve::accept(&app, listener, tls).await;
         shutdown::end(app, connections, duties).await;
         // Last of all, so that the next server finds nothing under way.
         drop(held);
@@ -154,6 +161,8 @@ fn app(
         fleet: Fleet::start(&store, &bus, config.rates),
         bus,
         bearers: Bearers::default(),
+        arrivals: Arrivals::default(),
+        log_uses: LogUses::default(),
         board: Board::default(),
         probe: Probe::new(),
         stopping: CancellationToken::new(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rusqlite::OpenFlags;
 
 use crate::error::StoreError;
-use crate::postgres::APPLICATION;
+use crate::postgres::{APPLICATION, HINTS};
 use crate::sql::Sql;
 use crate::{Options, Store, Tx, migrate};
 
@@ -57,6 +57,19 @@ pub enum Rows {
 const COUNTED: i64 = 10_000;
 
 impl Store {
+    /// How many servers listen at this database, this one with them. One for a file.
+    pub async fn servers(&self) -> Result<u64, StoreError> {
+        let count = async |tx: &mut Tx<'_>| {
+            if !tx.is_postgres() {
+                return Ok(1);
+            }
+            let question = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1
+                AND datname = current_database()";
+            tx.rows(question, &[HINTS.into()]).await?[0].get::<i64>(0)
+        };
+        Ok(self.read(count).await?.unsigned_abs())
+    }
+
     /// Describes the database and refuses none.
     pub async fn describe(&self) -> Result<Description, StoreError> {
         self.read(async |tx: &mut Tx<'_>| describe(tx).await).await

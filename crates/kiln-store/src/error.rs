@@ -16,6 +16,9 @@ pub enum StoreError {
     /// Nothing can be written until somebody makes room; what is there can be read.
     #[error("the disk of the database is full: {0}")]
     Full(String),
+    /// Nothing can be written until somebody allows it; what is there can be read.
+    #[error("the database is read-only: {0}")]
+    ReadOnly(String),
     /// A rule of the schema forbids it.
     #[error("a rule of the database forbids it: {0}")]
     Constraint(String),
@@ -36,7 +39,14 @@ pub enum StoreError {
 impl StoreError {
     /// The database is away, or nobody knows what it did: trying parts of the work alone would not help.
     pub fn concerns_all(&self) -> bool {
-        matches!(self, Self::Transient(_) | Self::InDoubt(_) | Self::Full(_) | Self::Closed)
+        matches!(
+            self,
+            Self::Transient(_)
+                | Self::InDoubt(_)
+                | Self::Full(_)
+                | Self::ReadOnly(_)
+                | Self::Closed
+        )
     }
 
     /// What a panic said.
@@ -79,6 +89,7 @@ impl From<rusqlite::Error> for StoreError {
                 Self::Transient(error.to_string())
             }
             Some(ErrorCode::DiskFull) => Self::Full(error.to_string()),
+            Some(ErrorCode::ReadOnly) => Self::ReadOnly(error.to_string()),
             Some(ErrorCode::ConstraintViolation) => Self::Constraint(error.to_string()),
             _ => Self::Database(error.to_string()),
         }
@@ -110,6 +121,8 @@ impl From<tokio_postgres::Error> for StoreError {
         ];
         if *code == SqlState::DISK_FULL {
             Self::Full(text())
+        } else if *code == SqlState::READ_ONLY_SQL_TRANSACTION {
+            Self::ReadOnly(text())
         } else if transient.contains(code) {
             Self::Transient(text())
         } else if code.code().starts_with("23") {

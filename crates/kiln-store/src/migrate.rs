@@ -44,6 +44,21 @@ const STEPS: &[Step] = &[
         name: "who wrote what is kept, and how often it was found",
         text: include_str!("../migrations/0005_finds.sql"),
     },
+    Step {
+        version: 6,
+        name: "trees of files, and artifacts that take the place of others",
+        text: include_str!("../migrations/0006_trees.sql"),
+    },
+    Step {
+        version: 7,
+        name: "results of jobs that can be used again, and what went wrong lately",
+        text: include_str!("../migrations/0007_results.sql"),
+    },
+    Step {
+        version: 8,
+        name: "where jobs deployed to",
+        text: include_str!("../migrations/0008_deployments.sql"),
+    },
 ];
 
 /// What each word in braces stands for.
@@ -57,6 +72,8 @@ const WORDS: &[(&str, &str, &str)] = &[
     ("{real}", "REAL", "DOUBLE PRECISION"),
     ("{bytes}", "BLOB", "BYTEA"),
     ("{strict}", "STRICT", ""),
+    // An order of texts in which those that begin alike stand together.
+    ("{bytewise}", "", " COLLATE \"C\""),
     // Small tables of which rows come and go all the time.
     ("{strict_narrow}", "STRICT, WITHOUT ROWID", BUSY),
     ("{strict_small}", "STRICT", BUSY),

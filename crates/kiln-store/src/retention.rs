@@ -5,17 +5,24 @@ mod tend;
 
 use std::time::Duration;
 
+use kiln_core::id::RunId;
 use kiln_core::time::Timestamp;
+use serde_json::json;
 
-use crate::partitions;
+use crate::content::artifacts;
+use crate::directory::audit::{self, Deed};
 use crate::tx::{Lock, millis};
-use crate::{Row, Sql, Store, StoreError, Tx, Value};
+use crate::{Actor, Refusal, Row, Scope, Signal, Sql, Store, StoreError, Tx, Value};
+use crate::{partitions, runs};
 
 pub use tend::{Caretaker, Keep, Tended};
 
 /// How long a document stays that nobody refers to. Whoever refers to an old one again renews its
 /// `created_at` in the same transaction, and so keeps it.
 pub const GRACE: Duration = Duration::from_hours(24);
+
+/// How far apart the times of a run and of the key of its trigger may be, in milliseconds. One transaction writes both.
+const KEYS_AROUND: i64 = 60_000;
 
 /// What can grow old. Documents are pruned by [`prune_documents`]. Artifacts, caches, objects, manifests
 /// and blobs are not here: their lifetimes are the affair of what stores bytes, and comes with it.
@@ -75,7 +82,7 @@ pub async fn prune(
             return store.write(piece).await;
         }
         What::Runs => {
-            let piece = async move |tx: &mut Tx<'_>| runs(tx, before, limit).await;
+            let piece = async move |tx: &mut Tx<'_>| old_runs(tx, before, limit).await;
             return store.write(piece).await;
         }
         What::Queues => return queues(store, before, limit).await,
@@ -208,7 +215,7 @@ const CHILDREN: [Sql; 8] = [
 
 /// Rows of expired runs, the runs themselves last: a piece that ends in the middle is continued by the
 /// next, which finds the run again.
-async fn runs(tx: &mut Tx<'_>, before: Timestamp, limit: u32) -> Result<u64, StoreError> {
+async fn old_runs(tx: &mut Tx<'_>, before: Timestamp, limit: u32) -> Result<u64, StoreError> {
     let expired = Sql::of(
         "SELECT id FROM runs WHERE conclusion IS NOT NULL AND ended_at < $1
          AND NOT EXISTS (SELECT 1 FROM artifacts WHERE artifacts.run_id = runs.id)
@@ -237,6 +244,60 @@ async fn runs(tx: &mut Tx<'_>, before: Timestamp, limit: u32) -> Result<u64, Sto
         "DELETE FROM runs WHERE id = ANY($1)",
     );
     Ok(deleted + tx.execute(themselves, &[ids]).await?)
+}
+
+/// Removes a run that has ended, with its artifacts and all that belongs to it. Its logs are not here: whoever keeps them
+/// removes them.
+pub async fn remove_run(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    actor: &Actor,
+    run: RunId,
+) -> Result<(), StoreError> {
+    // Whoever runs it again holds these rows first; after that it is open.
+    let attempts = Sql::of(
+        "SELECT attempt FROM run_attempts WHERE run_id = $1 ORDER BY attempt",
+        "SELECT attempt FROM run_attempts WHERE run_id = $1 ORDER BY attempt FOR UPDATE",
+    );
+    tx.rows(attempts, &[run.into()]).await?;
+    let found = runs::get(tx, scope, run).await?;
+    if found.conclusion.is_none() {
+        return Err(Refusal::Conflict("the run has not ended; cancel it first".to_owned()).into());
+    }
+    let sql = "SELECT id FROM artifacts WHERE run_id = $1 ORDER BY id";
+    for row in tx.rows(sql, &[run.into()]).await? {
+        artifacts::delete(tx, scope, actor, row.get(0)?).await?;
+    }
+    let id: Value = std::iter::once(run.0).collect();
+    for child in CHILDREN {
+        tx.execute(child, &[id.clone(), i64::MAX.into()]).await?;
+    }
+    // What comes again is a new run, not one that is gone. Keys are found by their time, which is that of the run.
+    let created = millis(found.created);
+    let (from, to) = (created.saturating_sub(KEYS_AROUND), created.saturating_add(KEYS_AROUND));
+    let keys = "DELETE FROM trigger_keys WHERE at >= $2 AND at <= $3 AND run_id = $1";
+    tx.execute(keys, &[run.into(), from.into(), to.into()]).await?;
+    tx.execute("DELETE FROM runs WHERE id = $1", &[run.into()]).await?;
+    tx.signal(Signal::Run(run));
+    let detail = json!({ "number": found.number, "workflow": found.workflow.0 });
+    let deed = Deed { org: Some(found.org), action: "run.delete", subject: run.0, detail };
+    audit::record(tx, actor, deed).await
+}
+
+/// Writes down that somebody removed the logs of a run that has ended; open ones still grow.
+pub async fn logs_removed(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    actor: &Actor,
+    run: RunId,
+) -> Result<(), StoreError> {
+    let found = runs::get(tx, scope, run).await?;
+    if found.conclusion.is_none() {
+        let message = "the run has not ended, and its logs still grow";
+        return Err(Refusal::Conflict(message.to_owned()).into());
+    }
+    let (action, detail) = ("run.delete_logs", json!(null));
+    audit::record(tx, actor, Deed { org: Some(found.org), action, subject: run.0, detail }).await
 }
 
 /// The search does not hold up those who put jobs in; under the lock it is asked once more.

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -14,7 +14,9 @@ use tokio_postgres::NoTls;
 /// A cluster. It ends with the test, even if that is killed.
 #[derive(Debug)]
 pub struct Cluster {
-    directory: TempDir,
+    directory: PathBuf,
+    /// Goes with the cluster, if it is its own.
+    _own: Option<TempDir>,
     port: u16,
     server: Option<Child>,
 }
@@ -22,11 +24,20 @@ pub struct Cluster {
 impl Cluster {
     /// A new cluster, running. Must be called on the thread of the test: see [`Self::start`].
     pub async fn new() -> Self {
-        let directory = tempfile::tempdir().expect("the system has a folder for such files");
-        let mut cluster = Self { directory, port: free_port(), server: None };
+        let own = tempfile::tempdir().expect("the system has a folder for such files");
+        let directory = own.path().to_owned();
+        Self::at(directory, Some(own)).await
+    }
+
+    /// The same in a folder that is there, and empty.
+    pub async fn within(directory: &Path) -> Self {
+        Self::at(directory.to_owned(), None).await
+    }
+
+    async fn at(directory: PathBuf, own: Option<TempDir>) -> Self {
+        let mut cluster = Self { directory, _own: own, port: free_port(), server: None };
         if rustix::process::geteuid().is_root() {
-            let home = cluster.directory.path().as_os_str();
-            run(command("chown").arg("postgres").arg(home));
+            run(command("chown").arg("postgres").arg(&cluster.directory));
         }
         let data = cluster.data();
         let initdb = binary("initdb");
@@ -45,7 +56,7 @@ impl Cluster {
     }
 
     fn data(&self) -> PathBuf {
-        self.directory.path().join("data")
+        self.directory.join("data")
     }
 
     pub fn url(&self) -> String {
@@ -74,12 +85,12 @@ impl Cluster {
         let log = fs::File::options()
             .create(true)
             .append(true)
-            .open(self.directory.path().join("log"))
+            .open(self.directory.join("log"))
             .expect("the folder is ours");
         let settings = [
             format!("port={}", self.port),
             "listen_addresses=127.0.0.1".to_owned(),
-            format!("unix_socket_directories={}", self.directory.path().display()),
+            format!("unix_socket_directories={}", self.directory.display()),
             "fsync=on".to_owned(),
             // One call instead of one for each of a thousand files, before it recovers.
             "recovery_init_sync_method=syncfs".to_owned(),
@@ -93,7 +104,7 @@ impl Cluster {
     }
 
     fn log(&self) -> String {
-        fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
+        fs::read_to_string(self.directory.join("log")).unwrap_or_default()
     }
 
     /// Kills the server with all its processes at once, as a power failure would.

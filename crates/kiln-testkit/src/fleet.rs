@@ -180,7 +180,8 @@ impl Fleet {
             Action::Claim(at) => Some(Deed::Claim(at)),
             Action::Wake => Some(Deed::Wake),
             Action::Started(at) => {
-                self.word(held, at, |leg, attempt| Event::Started { leg, attempt })
+                let started = |leg, attempt| Event::Started { leg, attempt, preparing: None };
+                self.word(held, at, started)
             }
             Action::Uploading(at) => {
                 self.word(held, at, |leg, attempt| Event::Uploading { leg, attempt })

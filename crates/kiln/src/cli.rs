@@ -1,15 +1,19 @@
 //! What can be typed: commands, options, their help and examples.
 
 mod access;
+mod cache_key;
 mod client;
 mod content;
 mod db;
 mod fleet;
+mod look;
+mod objects;
 mod repo;
 mod runner;
 mod server;
 mod sim;
 mod storage;
+mod workflows;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,7 +22,10 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::limits;
 
-pub(crate) use access::{LoginArgs, TokenArgs, TokenCommand, WhoamiArgs};
+pub(crate) use access::{
+    ContextArgs, ContextCommand, LoginArgs, TokenArgs, TokenCommand, WhoamiArgs,
+};
+pub(crate) use cache_key::CacheKeyArgs;
 pub(crate) use client::{
     CancelArgs, ClientCommand, LogsArgs, RerunArgs, RunsArgs, ServerArgs, TriggerArgs, WatchArgs,
 };
@@ -27,13 +34,17 @@ pub(crate) use content::{
 };
 pub(crate) use db::{DatabaseArg, DbArgs, DbCommand};
 pub(crate) use fleet::{
-    PauseArgs, PauseScope, QueueArgs, ResumeArgs, RunnerArgs, RunnersArgs, RunnersCommand,
+    DutiesArgs, PauseArgs, PauseScope, QueueArgs, ResumeArgs, RunnerArgs, RunnersArgs,
+    RunnersCommand,
 };
-pub(crate) use repo::{RepoArgs, RepoCommand};
+pub(crate) use look::{OpenArgs, ShowArgs, StatusArgs, SummaryArgs};
+pub(crate) use objects::{ManifestsArgs, ManifestsCommand, ObjectsArgs, ObjectsCommand, TagsArgs};
+pub(crate) use repo::{JobLimit, OneRepoArgs, OrgArgs, OrgCommand, RepoArgs, RepoCommand};
 pub(crate) use runner::{AgentArgs, AgentCommand, AgentOptions, DataArg, LogFormat, RunnerBackend};
 pub(crate) use server::{ConfigArgs, ConfigCommand, DoctorArgs, ServeArgs, SettingArgs, UpArgs};
 pub(crate) use sim::{RecordArgs, SimArgs, SimCommand};
 pub(crate) use storage::{StorageArgs, StorageCommand};
+pub(crate) use workflows::{OneWorkflowArgs, WorkflowsArgs, WorkflowsCommand};
 
 /// Check, explain, draw and run GitHub Actions workflows on this machine
 ///
@@ -189,6 +200,14 @@ pub(crate) struct RunArgs {
     /// How large the caches of all repositories on this machine may become; the least used go first
     #[arg(long, value_name = "SIZE", default_value = "10GB", value_parser = limits::size)]
     pub(crate) cache_limit: u64,
+
+    /// How long earlier runs stay with their logs and artifacts; the last run of each repository always does
+    #[arg(long, value_name = "TIME", default_value = "30d", value_parser = limits::duration)]
+    pub(crate) keep_runs: Duration,
+
+    /// How large earlier runs of all repositories on this machine may be together; the oldest go first
+    #[arg(long, value_name = "SIZE", default_value = "20GB", value_parser = limits::size)]
+    pub(crate) runs_limit: u64,
 
     /// How to show what happens
     #[arg(long, value_enum, value_name = "VIEW", default_value_t = ProgressView::Auto)]

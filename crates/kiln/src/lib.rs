@@ -19,7 +19,6 @@ mod reference;
 mod sources;
 #[cfg(test)]
 mod testing;
-mod zip;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -19,6 +19,21 @@ pub(crate) fn some_minutes(text: &str) -> Result<Duration, String> {
     })
 }
 
+/// A time with its unit; seconds without one.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || "expected a time, such as 90s, 30m, 4h or 7d".to_owned();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..digits].parse().map_err(|_| wrong())?;
+    let unit = match &text[digits..] {
+        "" | "s" => 1,
+        "m" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
+        _ => return Err(wrong()),
+    };
+    number.checked_mul(unit).map(Duration::from_secs).ok_or_else(wrong)
+}
+
 /// Bytes, with or without a unit.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     let wrong = || "expected a size, such as 64MB, 4GB or 512KiB".to_owned();
@@ -42,6 +57,20 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_have_units() {
+        let check = |text: &str, seconds: Option<u64>| {
+            assert_eq!(duration(text).ok(), seconds.map(Duration::from_secs), "{text}");
+        };
+        check("90", Some(90));
+        check("2m", Some(120));
+        check("7d", Some(604_800));
+        check("0s", Some(0));
+        for wrong in ["", "d", "1w", "-1s", "1.5h", "99999999999999999999d"] {
+            check(wrong, None);
+        }
+    }
 
     #[test]
     fn sizes_have_units() {

@@ -2,6 +2,8 @@
 
 mod format;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use bytes::Bytes;
@@ -39,9 +41,14 @@ impl<B: Backend> Compressed<B> {
 impl<B: Backend> Backend for Compressed<B> {
     fn put<'a>(&'a self, name: &'a Name, content: Content) -> Work<'a, u64> {
         Box::pin(async move {
-            let (content, passed) = crate::hashed(content);
-            self.0.put(name, compress(content)).await?;
-            Ok(passed.seen().1)
+            let size = Arc::new(AtomicU64::new(0));
+            let counted = Arc::clone(&size);
+            let content = content.inspect(move |piece| {
+                let count = piece.as_ref().map_or(0, |bytes| bytes.len() as u64);
+                counted.fetch_add(count, Ordering::Relaxed);
+            });
+            self.0.put(name, compress(content.boxed())).await?;
+            Ok(size.load(Ordering::Relaxed))
         })
     }
 

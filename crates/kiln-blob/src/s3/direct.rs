@@ -88,7 +88,13 @@ impl Direct for S3 {
         Box::pin(async move {
             let tags = tags.into_iter().map(|content_id| PartId { content_id }).collect();
             let done = self.store.complete_multipart(&self.path(name), &parts.0, tags).await;
-            done.map(|_| ()).map_err(|error| self.explain("finish", name, &error))
+            done.map(|_| ()).map_err(|error| match self.explain("finish", name, &error) {
+                // It was understood and refused; asking again would not help.
+                BlobError::Remote { error, .. } if error.contains("status code: 4") => {
+                    BlobError::Invalid(format!("the store refuses the parts: {error}"))
+                }
+                other => other,
+            })
         })
     }
 

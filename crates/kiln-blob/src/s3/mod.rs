@@ -9,6 +9,7 @@ mod put;
 mod read;
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _};
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::path::Path;
 use object_store::{
-    BackoffConfig, ClientOptions, ObjectStore as _, ObjectStoreExt as _, RetryConfig,
+    BackoffConfig, Certificate, ClientOptions, ObjectStore as _, ObjectStoreExt as _, RetryConfig,
 };
 
 use crate::backend::{Backend, Direct, Entry, Found, Span, Work};
@@ -33,6 +34,11 @@ pub struct S3Options {
     pub key: Option<(String, String)>,
     /// A folder in the bucket.
     pub prefix: Option<Name>,
+    /// The proxy for requests, and the hosts that are reached without it.
+    pub proxy: Option<String>,
+    pub no_proxy: Vec<String>,
+    /// A file with certificates in PEM to trust besides those of the system.
+    pub ca_file: Option<PathBuf>,
     /// How long one request may take, and all tries of one together.
     pub request_timeout: Duration,
     pub give_up_after: Duration,
@@ -48,6 +54,9 @@ impl S3Options {
             endpoint: None,
             key: None,
             prefix: None,
+            proxy: None,
+            no_proxy: Vec::new(),
+            ca_file: None,
             request_timeout: Duration::from_mins(1),
             give_up_after: Duration::from_mins(2),
             retries: 5,
@@ -73,10 +82,7 @@ pub struct S3 {
 impl S3 {
     /// Asks nothing of the store yet.
     pub fn open(options: S3Options) -> Result<Self, BlobError> {
-        let client = ClientOptions::new()
-            .with_timeout(options.request_timeout)
-            .with_connect_timeout(options.request_timeout.min(Duration::from_secs(5)))
-            .with_allow_http(true);
+        let client = client(&options)?;
         let backoff = BackoffConfig {
             init_backoff: Duration::from_millis(100),
             max_backoff: Duration::from_secs(5),
@@ -128,6 +134,29 @@ impl S3 {
             _ => failed(what, &self.key(name), error),
         }
     }
+}
+
+/// How requests go out.
+fn client(options: &S3Options) -> Result<ClientOptions, BlobError> {
+    let mut client = ClientOptions::new()
+        .with_timeout(options.request_timeout)
+        .with_connect_timeout(options.request_timeout.min(Duration::from_secs(5)))
+        .with_allow_http(true);
+    if let Some(proxy) = &options.proxy {
+        client = client.with_proxy_url(proxy).with_proxy_excludes(options.no_proxy.join(","));
+    }
+    let Some(file) = &options.ca_file else { return Ok(client) };
+    let wrong = |error: String| BlobError::Remote {
+        what: "trust",
+        name: file.display().to_string(),
+        error,
+    };
+    let pem = std::fs::read(file).map_err(|error| wrong(error.to_string()))?;
+    let all = Certificate::from_pem_bundle(&pem).map_err(|error| wrong(error.to_string()))?;
+    if all.is_empty() {
+        return Err(wrong("there is no certificate in PEM in it".to_owned()));
+    }
+    Ok(all.into_iter().fold(client, ClientOptions::with_root_certificate))
 }
 
 fn failed(what: &'static str, name: &str, error: &object_store::Error) -> BlobError {

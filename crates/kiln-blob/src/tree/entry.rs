@@ -7,7 +7,7 @@ use super::damaged;
 use super::pack::LARGEST_CHUNK;
 use crate::Digest;
 
-const ROOT_MARK: &[u8; 8] = b"kilntre1";
+const ROOT_MARK: &[u8; 8] = b"kilntre2";
 /// A page ends after an entry whose path hashes to zero in so many, or when it has too many.
 const USUAL: u64 = 8;
 const MOST: usize = 64;
@@ -51,11 +51,6 @@ impl Entry {
     }
 
     fn write(&self, to: &mut Vec<u8>) {
-        let text = |to: &mut Vec<u8>, text: &str| {
-            let length = u32::try_from(text.len()).expect("paths are short");
-            to.extend(length.to_le_bytes());
-            to.extend(text.as_bytes());
-        };
         let kind = match &self.kind {
             Kind::Folder => 0,
             Kind::Link(_) => 1,
@@ -65,10 +60,10 @@ impl Entry {
         to.extend(self.place.to_le_bytes());
         to.extend(self.mode.to_le_bytes());
         to.extend(self.modified.to_le_bytes());
-        text(to, &self.path);
+        write_text(to, &self.path);
         match &self.kind {
             Kind::Folder => {}
-            Kind::Link(target) => text(to, target),
+            Kind::Link(target) => write_text(to, target),
             Kind::File(chunks) => {
                 let count = u32::try_from(chunks.len()).expect("files have few chunks");
                 to.extend(count.to_le_bytes());
@@ -79,6 +74,12 @@ impl Entry {
             }
         }
     }
+}
+
+fn write_text(to: &mut Vec<u8>, text: &str) {
+    let length = u32::try_from(text.len()).expect("paths are short");
+    to.extend(length.to_le_bytes());
+    to.extend(text.as_bytes());
 }
 
 /// Entries in their order, page by page.
@@ -161,6 +162,8 @@ pub(super) fn read_page(page: &[u8]) -> io::Result<Vec<Entry>> {
 /// The list of the pages of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root {
+    /// What the places were called that were saved; entries have their numbers.
+    pub places: Vec<String>,
     /// The digest and the length of each page, in order.
     pub pages: Vec<(Digest, u32)>,
     /// Files, and their bytes.
@@ -173,6 +176,11 @@ impl Root {
         let mut bytes = ROOT_MARK.to_vec();
         bytes.extend(self.files.to_le_bytes());
         bytes.extend(self.bytes.to_le_bytes());
+        let count = u16::try_from(self.places.len()).expect("places have small numbers");
+        bytes.extend(count.to_le_bytes());
+        for place in &self.places {
+            write_text(&mut bytes, place);
+        }
         for (digest, size) in &self.pages {
             bytes.extend(digest.0);
             bytes.extend(size.to_le_bytes());
@@ -186,6 +194,8 @@ impl Root {
             let mark: [u8; 8] = reader.array()?;
             let files = u64::from_le_bytes(reader.array()?);
             let bytes = u64::from_le_bytes(reader.array()?);
+            let places = (0..u16::from_le_bytes(reader.array()?)).map(|_| reader.text());
+            let places = places.collect::<Option<Vec<_>>>()?;
             let (lines, []) = reader.0.as_chunks::<36>() else { return None };
             let line = |line: &[u8; 36]| {
                 let mut reader = Reader(line);
@@ -194,7 +204,7 @@ impl Root {
             };
             let fits = mark == *ROOT_MARK && lines.len() <= MOST_PAGES;
             let pages: Option<Vec<_>> = lines.iter().map(line).collect();
-            fits.then_some(Self { pages: pages?, files, bytes })
+            fits.then_some(Self { places, pages: pages?, files, bytes })
         };
         read().ok_or_else(|| damaged("it is not the root of a tree"))
     }

@@ -64,11 +64,6 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 impl Shelf for LocalShelf {
-    fn has(&self, chunks: &[Digest]) -> io::Result<Vec<bool>> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        Ok(chunks.iter().map(|chunk| known.contains_key(chunk)).collect())
-    }
-
     fn put(&self, pack: Packed) -> io::Result<()> {
         let Packed { digest, bytes, inside } = pack;
         write(&self.path(digest), &bytes)?;

@@ -21,9 +21,9 @@ use crate::Digest;
 
 pub use entry::Root;
 pub use local::LocalShelf;
-pub use pack::{Inside, read_pack};
+pub use pack::{Inside, check_pack, read_pack};
 pub use restore::{Restored, restore};
-pub use save::{Saved, save};
+pub use save::{Place, Saved, save};
 
 /// Where a chunk lies in a pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,13 +38,10 @@ pub struct Spot {
 
 /// Where packs are kept. Everything may be called from several threads at once.
 pub trait Shelf: Sync {
-    /// Which of these chunks can be found, in the same order.
-    fn has(&self, chunks: &[Digest]) -> io::Result<Vec<bool>>;
-
     /// Keeps a pack. From now on, what is in it can be found.
     fn put(&self, pack: Packed) -> io::Result<()>;
 
-    /// Where these chunks lie, in the same order.
+    /// Where these chunks lie, in the same order, as far as they are there.
     fn find(&self, chunks: &[Digest]) -> io::Result<Vec<Option<Spot>>>;
 
     /// Some bytes of a pack.

@@ -4,13 +4,19 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
+use bytes::Bytes;
 use zstd::bulk::Compressor;
 
 use super::{Packed, Spot, damaged};
 use crate::Digest;
+use crate::chunks::unpack;
 
 /// A pack with this many bytes is complete.
 const FULL: usize = 8 << 20;
+/// The same for what its chunks are when they are unpacked.
+const FULL_UNPACKED: u64 = 64 << 20;
+/// What claims to become more than this is no pack: nobody is to unpack for hours.
+const LARGEST_UNPACKED: u64 = 2 * FULL_UNPACKED;
 /// More than this no pack has.
 const LARGEST: usize = 16 << 20;
 /// The digest, where it begins, how much it takes there, how long it is.
@@ -40,13 +46,15 @@ impl Inside {
 pub(super) struct Filling {
     bytes: Vec<u8>,
     inside: Vec<Inside>,
+    unpacked: u64,
     compressor: Compressor<'static>,
 }
 
 impl Filling {
     pub(super) fn new(level: i32) -> io::Result<Self> {
         let compressor = Compressor::new(level)?;
-        Ok(Self { bytes: Vec::with_capacity(FULL + (1 << 20)), inside: Vec::new(), compressor })
+        let bytes = Vec::with_capacity(FULL + (1 << 20));
+        Ok(Self { bytes, inside: Vec::new(), unpacked: 0, compressor })
     }
 
     /// Each chunk is compressed by itself, so that it can be read by itself.
@@ -63,11 +71,12 @@ impl Filling {
         }
         let stored = small(self.bytes.len()) - offset;
         self.inside.push(Inside { digest, offset, stored, size: small(chunk.len()) });
+        self.unpacked += chunk.len() as u64;
         Ok(())
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.bytes.len() >= FULL
+        self.bytes.len() >= FULL || self.unpacked >= FULL_UNPACKED
     }
 
     /// What is there so far, if there is anything. Goes on with nothing.
@@ -77,6 +86,7 @@ impl Filling {
         }
         let mut bytes = std::mem::replace(&mut self.bytes, Vec::with_capacity(FULL + (1 << 20)));
         let inside = std::mem::take(&mut self.inside);
+        self.unpacked = 0;
         for line in &inside {
             bytes.extend(line.digest.0);
             for number in [line.offset, line.stored, line.size] {
@@ -102,6 +112,22 @@ pub fn read_pack(bytes: &[u8]) -> io::Result<Vec<Inside>> {
     let lines = list_length(&bytes[end..]).and_then(|length| end.checked_sub(length));
     let from = lines.ok_or_else(no_pack)?;
     inside(&bytes[from..end], from)
+}
+
+/// What is in a pack, each chunk unpacked and compared with its digest: whoever takes packs from strangers
+/// must know before anybody relies on them.
+pub fn check_pack(pack: &Bytes) -> io::Result<Vec<Inside>> {
+    let inside = read_pack(pack)?;
+    let unpacked: u64 = inside.iter().map(|line| u64::from(line.size)).sum();
+    if unpacked > LARGEST_UNPACKED {
+        return Err(damaged("its chunks are too large for a pack"));
+    }
+    for line in &inside {
+        let (from, stored) = (line.offset as usize, line.stored as usize);
+        let bytes = pack.slice(from..from + stored);
+        unpack(bytes, line.size as usize, line.digest).map_err(damaged)?;
+    }
+    Ok(inside)
 }
 
 /// The same of a file, of which only the end is read.

@@ -34,8 +34,7 @@ pub struct Restored {
 
 /// Restores the tree of a root: what was at the first place goes to the first of these, and so on. Files that
 /// are there are replaced, others stay.
-pub fn restore(root: &[u8], places: &[PathBuf], shelf: &dyn Shelf) -> io::Result<Restored> {
-    let root = Root::read(root)?;
+pub fn restore(root: &Root, places: &[PathBuf], shelf: &dyn Shelf) -> io::Result<Restored> {
     let mut entries = Vec::new();
     for pages in root.pages.chunks(1024) {
         let spots = spots(shelf, pages)?;

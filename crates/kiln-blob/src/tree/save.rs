@@ -1,6 +1,6 @@
 //! Saves a tree: reads its files on several threads, and packs what nobody has yet.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -29,6 +29,14 @@ const BATCH_CHUNKS: usize = 1024;
 const FILES: usize = 64;
 const LEVEL: i32 = 1;
 
+/// Something that is to be saved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// What the tree calls it, so that it can be put back into the right place.
+    pub name: String,
+    pub at: PathBuf,
+}
+
 /// A tree that is saved.
 #[derive(Debug, Clone)]
 pub struct Saved {
@@ -39,13 +47,25 @@ pub struct Saved {
     /// What was written for it, without the root.
     pub new_bytes: u64,
     pub new_packs: u64,
+    /// All packs that it needs, new ones and others, in order.
+    pub packs: Vec<Digest>,
 }
 
 /// Saves what lies at these places. Chunks that the shelf has are not packed again.
-pub fn save(places: &[PathBuf], shelf: &dyn Shelf) -> io::Result<Saved> {
-    let found = walk(places)?;
-    let saving =
-        Saving { shelf, found: &found, next: AtomicUsize::new(0), taken: Mutex::default() };
+/// What `leaves_out` names is not looked at.
+pub fn save(
+    places: &[Place],
+    leaves_out: &dyn Fn(&Path) -> bool,
+    shelf: &dyn Shelf,
+) -> io::Result<Saved> {
+    let found = walk(places.iter().map(|place| place.at.as_path()), leaves_out)?;
+    let saving = Saving {
+        shelf,
+        found: &found,
+        next: AtomicUsize::new(0),
+        taken: Mutex::default(),
+        packs: Mutex::default(),
+    };
     let mut chunks: Vec<Vec<(Digest, u32)>> = vec![Vec::new(); found.len()];
     let mut last = Worker::new(&saving)?;
     thread::scope(|scope| {
@@ -66,7 +86,8 @@ pub fn save(places: &[PathBuf], shelf: &dyn Shelf) -> io::Result<Saved> {
     })?;
     let entries: Vec<Entry> =
         found.iter().zip(chunks).map(|(found, chunks)| entry(found, chunks)).collect();
-    let root = last.pages(&entries)?;
+    let mut root = last.pages(&entries)?;
+    root.places = places.iter().map(|place| place.name.clone()).collect();
     let Written { bytes, packs } = last.written;
     Ok(Saved {
         root: root.write(),
@@ -74,6 +95,12 @@ pub fn save(places: &[PathBuf], shelf: &dyn Shelf) -> io::Result<Saved> {
         bytes: root.bytes,
         new_bytes: bytes,
         new_packs: packs,
+        packs: saving
+            .packs
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
+            .into_iter()
+            .collect(),
     })
 }
 
@@ -94,9 +121,15 @@ struct Saving<'s> {
     next: AtomicUsize,
     /// Chunks that somebody packs.
     taken: Mutex<HashSet<Digest>>,
+    /// The packs that it needs.
+    packs: Mutex<BTreeSet<Digest>>,
 }
 
 impl Saving<'_> {
+    fn needs(&self, packs: impl IntoIterator<Item = Digest>) {
+        self.packs.lock().unwrap_or_else(PoisonError::into_inner).extend(packs);
+    }
+
     /// The numbers of the next files that nobody has taken.
     fn turn(&self) -> std::ops::Range<usize> {
         let from = self.next.fetch_add(FILES, Ordering::Relaxed).min(self.found.len());
@@ -195,9 +228,10 @@ impl<'s> Worker<'s> {
             pending.retain(|(digest, _)| taken.insert(*digest));
         }
         let digests: Vec<Digest> = pending.iter().map(|(digest, _)| *digest).collect();
-        let known = self.saving.shelf.has(&digests)?;
+        let known = self.saving.shelf.find(&digests)?;
+        self.saving.needs(known.iter().flatten().map(|spot| spot.pack));
         for ((digest, bytes), known) in pending.into_iter().zip(known) {
-            if !known {
+            if known.is_none() {
                 self.pack.add(digest, &bytes)?;
             }
             if self.pack.is_full() {
@@ -210,6 +244,7 @@ impl<'s> Worker<'s> {
     fn put(&mut self) -> io::Result<()> {
         if let Some(packed) = self.pack.take() {
             self.written.add(Written { bytes: packed.bytes.len() as u64, packs: 1 });
+            self.saving.needs([packed.digest]);
             self.saving.shelf.put(packed)?;
         }
         Ok(())
@@ -217,7 +252,7 @@ impl<'s> Worker<'s> {
 
     /// The pages of all entries, and the root that lists them.
     fn pages(&mut self, entries: &[Entry]) -> io::Result<Root> {
-        let mut root = Root { pages: Vec::new(), files: 0, bytes: 0 };
+        let mut root = Root { places: Vec::new(), pages: Vec::new(), files: 0, bytes: 0 };
         for entry in entries {
             if let Kind::File(chunks) = &entry.kind {
                 root.files += 1;

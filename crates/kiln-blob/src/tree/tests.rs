@@ -48,7 +48,7 @@ fn sample(at: &Path) {
 /// Every path with what matters of it.
 fn picture(at: &Path) -> Vec<String> {
     let mut shown = Vec::new();
-    for found in walk::walk(&[at.to_owned()]).unwrap() {
+    for found in walk::walk([at], &|_| false).unwrap() {
         let metadata = fs::symlink_metadata(&found.at).unwrap();
         let content = match &found.what {
             walk::What::File { .. } => Digest::of(&fs::read(&found.at).unwrap()).to_string(),
@@ -80,21 +80,31 @@ impl Place {
 
 use std::path::PathBuf;
 
+fn keep(place: &Place, names: &[&str]) -> io::Result<Saved> {
+    let places = names.iter().map(|name| super::Place { name: (*name).into(), at: place.at(name) });
+    save(&places.collect::<Vec<_>>(), &|_| false, &place.shelf())
+}
+
+fn read(saved: &Saved) -> Root {
+    Root::read(&saved.root).unwrap()
+}
+
 /// C7 R8
 #[test]
 fn a_tree_comes_back_as_it_was() {
     let place = Place::new();
     sample(&place.at("tree"));
     write(&place.at("single.txt"), b"one file alone");
-    let saved = save(&[place.at("tree"), place.at("single.txt")], &place.shelf()).unwrap();
+    let saved = keep(&place, &["tree", "single.txt"]).unwrap();
     assert_eq!(saved.files, 304);
+    assert_eq!(read(&saved).places, ["tree", "single.txt"]);
     // What is in the way is replaced, a link is not followed, and what nobody saved stays.
     write(&place.at("new/big"), b"old");
     write(&place.at("outside"), b"untouched");
     symlink(place.at("outside"), place.at("new/empty")).unwrap();
     write(&place.at("new/other"), b"stays");
     let targets = [place.at("new"), place.at("deep/er/single.txt")];
-    let restored = restore(&saved.root, &targets, &place.shelf()).unwrap();
+    let restored = restore(&read(&saved), &targets, &place.shelf()).unwrap();
     assert_eq!((restored.files, restored.bytes), (saved.files, saved.bytes));
     assert_eq!(fs::read(place.at("new/other")).unwrap(), b"stays");
     assert_eq!(fs::read(place.at("outside")).unwrap(), b"untouched");
@@ -109,26 +119,71 @@ fn a_tree_comes_back_as_it_was() {
 fn a_second_save_writes_only_what_changed() {
     let place = Place::new();
     sample(&place.at("tree"));
-    let first = save(&[place.at("tree")], &place.shelf()).unwrap();
-    let same = save(&[place.at("tree")], &place.shelf()).unwrap();
+    let first = keep(&place, &["tree"]).unwrap();
+    let same = keep(&place, &["tree"]).unwrap();
     assert_eq!((same.new_bytes, same.new_packs), (0, 0));
     assert_eq!(same.root, first.root);
     let changed = place.at("tree/pkg3/lib/f3.js");
     write(&changed, b"something else");
-    let second = save(&[place.at("tree")], &place.shelf()).unwrap();
+    let second = keep(&place, &["tree"]).unwrap();
     assert!(second.new_bytes > 0 && second.new_bytes < 10_000, "{}", second.new_bytes);
     assert_ne!(second.root, first.root);
-    restore(&second.root, &[place.at("new")], &place.shelf()).unwrap();
+    restore(&read(&second), &[place.at("new")], &place.shelf()).unwrap();
     assert_eq!(fs::read(place.at("new/pkg3/lib/f3.js")).unwrap(), b"something else");
-    restore(&first.root, &[place.at("old")], &place.shelf()).unwrap();
+    restore(&read(&first), &[place.at("old")], &place.shelf()).unwrap();
     assert!(fs::read(place.at("old/pkg3/lib/f3.js")).unwrap().starts_with(b"file 3 "));
+}
+
+#[test]
+fn what_is_left_out_is_not_in_the_tree_and_the_packs_are_all_that_it_needs() {
+    let place = Place::new();
+    sample(&place.at("tree"));
+    let all = [super::Place { name: "t".to_owned(), at: place.at("tree") }];
+    let first = save(&all, &|_| false, &place.shelf()).unwrap();
+    write(&place.at("tree/new"), b"new");
+    let (big, bin) = (place.at("tree/big"), place.at("tree/bin"));
+    let second = save(&all, &|at| at == big || at == bin, &place.shelf()).unwrap();
+    assert_eq!(second.files, first.files - 1);
+    restore(&read(&second), &[place.at("to")], &place.shelf()).unwrap();
+    assert!(place.at("to/new").exists() && !place.at("to/big").exists());
+    assert!(!place.at("to/bin").exists());
+    // Nothing but its packs is needed.
+    for entry in fs::read_dir(place.at("shelf")).unwrap() {
+        let path = entry.unwrap().path();
+        let digest = path.file_stem().unwrap().to_str().unwrap().parse().unwrap();
+        if !second.packs.contains(&digest) {
+            fs::remove_file(path).unwrap();
+        }
+    }
+    restore(&read(&second), &[place.at("again")], &place.shelf()).unwrap();
+}
+
+/// R9: what a stranger sends is looked at before anybody relies on it.
+#[test]
+fn a_pack_with_another_chunk_than_it_says_is_refused() {
+    let pack = |digest: Digest, chunk: &[u8]| {
+        let mut pack = pack::Filling::new(1).unwrap();
+        pack.add(Digest::of(b"fine"), b"fine").unwrap();
+        pack.add(digest, chunk).unwrap();
+        Bytes::from(pack.take().unwrap().bytes)
+    };
+    let long = vec![7; 1 << 20];
+    assert_eq!(check_pack(&pack(Digest::of(&long), &long)).unwrap().len(), 2);
+    assert!(check_pack(&pack(Digest::of(b"trusted"), b"poison")).is_err());
+    assert!(check_pack(&pack(Digest::of(b"trusted"), &long)).is_err());
+    let mut bomb = pack::Filling::new(1).unwrap();
+    for _ in 0..200 {
+        bomb.add(Digest::of(&long), &long).unwrap();
+    }
+    let error = check_pack(&Bytes::from(bomb.take().unwrap().bytes)).unwrap_err();
+    assert!(error.to_string().contains("too large"), "{error}");
 }
 
 #[test]
 fn what_is_damaged_or_gone_is_said_and_not_restored() {
     let place = Place::new();
     sample(&place.at("tree"));
-    let saved = save(&[place.at("tree")], &place.shelf()).unwrap();
+    let saved = keep(&place, &["tree"]).unwrap();
     let packs: Vec<PathBuf> =
         fs::read_dir(place.at("shelf")).unwrap().map(|entry| entry.unwrap().path()).collect();
     for pack in &packs {
@@ -136,25 +191,25 @@ fn what_is_damaged_or_gone_is_said_and_not_restored() {
         let mut bad = good.clone();
         bad[10] ^= 1;
         fs::write(pack, &bad).unwrap();
-        assert!(restore(&saved.root, &[place.at("bad")], &place.shelf()).is_err());
+        assert!(restore(&read(&saved), &[place.at("bad")], &place.shelf()).is_err());
         fs::write(pack, &good[..good.len() / 2]).unwrap();
-        let error = restore(&saved.root, &[place.at("bad")], &place.shelf()).unwrap_err();
+        let error = restore(&read(&saved), &[place.at("bad")], &place.shelf()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound, "{error}");
         fs::write(pack, &good).unwrap();
     }
-    restore(&saved.root, &[place.at("good")], &place.shelf()).unwrap();
-    assert!(restore(&saved.root[1..], &[place.at("bad")], &place.shelf()).is_err());
+    restore(&read(&saved), &[place.at("good")], &place.shelf()).unwrap();
+    assert!(Root::read(&saved.root[1..]).is_err());
     // A place that nobody named is not made up.
-    let error = restore(&saved.root, &[], &place.shelf()).unwrap_err();
+    let error = restore(&read(&saved), &[], &place.shelf()).unwrap_err();
     assert!(error.to_string().contains("no place"), "{error}");
 }
 
 #[test]
 fn nothing_is_missing_where_there_is_nothing() {
     let place = Place::new();
-    let saved = save(&[place.at("missing")], &place.shelf()).unwrap();
+    let saved = keep(&place, &["missing"]).unwrap();
     assert_eq!((saved.files, saved.bytes, saved.new_bytes), (0, 0, 0));
-    restore(&saved.root, &[place.at("missing")], &place.shelf()).unwrap();
+    restore(&read(&saved), &[place.at("missing")], &place.shelf()).unwrap();
     assert!(!place.at("missing").exists());
 }
 
@@ -179,14 +234,14 @@ fn no_entry_leads_out_of_its_place() {
 fn crafted(place: &Place, entries: &[Entry]) -> io::Result<Restored> {
     let shelf = place.shelf();
     let mut pack = pack::Filling::new(1)?;
-    let mut root = Root { pages: Vec::new(), files: 0, bytes: 0 };
+    let mut root = Root { places: Vec::new(), pages: Vec::new(), files: 0, bytes: 0 };
     for page in pages(entries) {
         let digest = Digest::of(&page);
         pack.add(digest, &page)?;
         root.pages.push((digest, u32::try_from(page.len()).unwrap()));
     }
     shelf.put(pack.take().unwrap())?;
-    restore(&root.write(), &[place.at("made")], &shelf)
+    restore(&root, &[place.at("made")], &shelf)
 }
 
 /// R9

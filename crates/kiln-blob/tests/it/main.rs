@@ -12,4 +12,5 @@ mod crash;
 mod direct;
 mod faults;
 mod full;
+mod outbound;
 mod support;

@@ -244,7 +244,7 @@ impl Change<'_> {
             Event::Start => self.start(),
             Event::Admitted(member) => self.admitted(member),
             Event::Claimed { leg, runner } => self.claimed(leg, runner)?,
-            Event::Started { leg, attempt } => self.started(leg, attempt)?,
+            Event::Started { leg, attempt, preparing } => self.started(leg, attempt, preparing)?,
             Event::Uploading { leg, attempt } => self.uploading(leg, attempt)?,
             Event::Finished { leg, attempt, conclusion, outputs } => {
                 self.reported(leg, attempt, conclusion, outputs)?;

@@ -1,6 +1,7 @@
 //! What happens to a run, and what must happen because of it.
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::time::Timestamp;
 
@@ -20,6 +21,8 @@ pub enum Event {
     Started {
         leg: LegNo,
         attempt: u32,
+        /// How long the runner took from the claim until it had all that the job needs, if it says so.
+        preparing: Option<Duration>,
     },
     Uploading {
         leg: LegNo,

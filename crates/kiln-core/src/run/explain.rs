@@ -37,11 +37,17 @@ pub fn explain_one(hood: &Neighbourhood, leg: LegNo) -> String {
     held_up.unwrap_or_else(|| explain_leg(hood, leg))
 }
 
+/// Why a whole run waits, or one job of it, while another one has its group.
+pub fn waits_for_group(group: &str, whole_run: bool) -> String {
+    let who = if whole_run { "the run waits" } else { "waits" };
+    format!("{who} for the concurrency group `{group}`")
+}
+
 /// What stands in the way of the whole run, or of the call that the job is part of. In a re-run the
 /// jobs are there before that.
 fn held_up(hood: &Neighbourhood, node: NodeNo) -> Option<String> {
     if let RunState::Gated(group) = &hood.run.state {
-        return Some(format!("the run waits for the concurrency group `{group}`"));
+        return Some(waits_for_group(group, true));
     }
     let scope = hood.scopes.get(&hood.nodes.get(&node)?.scope)?;
     let caller = hood.legs.get(&scope.caller?)?;
@@ -68,8 +74,7 @@ fn explain_leg(hood: &Neighbourhood, leg: &Leg) -> String {
             "waits because `max-parallel` legs of its job are under way".to_owned()
         }
         LegState::Waiting(Wait::Group) => {
-            let group = leg.group.as_deref().unwrap_or_default();
-            format!("waits for the concurrency group `{group}`")
+            waits_for_group(leg.group.as_deref().unwrap_or_default(), false)
         }
         LegState::Waiting(Wait::Backoff { .. }) => {
             format!("waits before try {}", leg.retries + 1)

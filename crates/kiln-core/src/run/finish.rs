@@ -49,13 +49,21 @@ impl Change<'_> {
         Ok(())
     }
 
-    pub(super) fn started(&mut self, leg: LegNo, attempt: u32) -> Result<(), Rejected> {
+    pub(super) fn started(
+        &mut self,
+        leg: LegNo,
+        attempt: u32,
+        preparing: Option<Duration>,
+    ) -> Result<(), Rejected> {
         match self.current(leg, attempt)? {
             LegState::Claimed { runner } => {
                 let now = self.now;
                 let row = self.leg_mut(leg);
                 row.state = LegState::Running { runner };
                 row.timings.started = Some(now);
+                // Counted from the claim, so that the clock of the runner plays no part.
+                let prepared = row.timings.claimed.zip(preparing).map(|(from, took)| from + took);
+                row.timings.prepared = prepared.map(|at| at.min(now));
                 Ok(())
             }
             LegState::Running { .. } => Ok(()),

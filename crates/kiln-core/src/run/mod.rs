@@ -27,7 +27,7 @@ pub use apply::{MAX_STEPS, Neighbourhood, Transition, apply, apply_within};
 pub use conclusion::{Conclusion, conclude};
 pub use evaluator::{Evaluator, GroupRequest, JobContext, Legs, Need, Placement, Status};
 pub use event::{Effect, Event, Rejected, Step};
-pub use explain::{explain, explain_one};
+pub use explain::{explain, explain_one, waits_for_group};
 pub use finish::claim;
 pub use footprint::{AtHand, Wanted};
 pub use group::{Entry as GroupEntry, Group, MAX_WAITING, Member};

@@ -313,6 +313,9 @@ pub enum Wait {
 pub struct Timings {
     pub queued: Option<Timestamp>,
     pub claimed: Option<Timestamp>,
+    /// Its runner had all that it needs.
+    #[serde(default)]
+    pub prepared: Option<Timestamp>,
     pub started: Option<Timestamp>,
     pub ended: Option<Timestamp>,
 }

@@ -6,6 +6,7 @@ use kiln_core::plan::{Job, JobKind, Preference, Retry, RetryOn, Step, StepKind, 
 use kiln_core::value::Value;
 
 use crate::diag::Diagnostic;
+use crate::filter::Pattern;
 use crate::suggest::closest;
 use crate::workflow::{self, Document, FileKind, one_or_more};
 use crate::yaml::{Entry, Node};
@@ -75,7 +76,7 @@ fn apply_job(settings: workflow::Job<'_>, job: &mut Job, found: &mut Vec<Diagnos
         return;
     };
     if let Some(node) = settings.get("cache-result") {
-        steps_job.result_cache = result_cache(node);
+        steps_job.result_cache = result_cache(node, found);
     }
     if let Some(node) = settings.get("prefer") {
         steps_job.prefer = node.items().iter().filter_map(|node| preference(node, found)).collect();
@@ -146,14 +147,17 @@ pub(super) fn whole(node: &Node, min: f64, max: f64, found: &mut Vec<Diagnostic>
     whole
 }
 
-fn result_cache(node: &Node) -> Option<Vec<String>> {
-    match node.text() {
-        Some(text) => text.eq_ignore_ascii_case("true").then(Vec::new),
-        None => {
-            let inputs = node.get("inputs").map_or(&[][..], |node| node.items());
-            Some(inputs.iter().filter_map(|node| node.text()).map(str::to_owned).collect())
+fn result_cache(node: &Node, found: &mut Vec<Diagnostic>) -> Option<Vec<String>> {
+    if let Some(text) = node.text() {
+        return text.eq_ignore_ascii_case("true").then(Vec::new);
+    }
+    let inputs = node.get("inputs").map_or(&[][..], |node| node.items());
+    for (node, text) in inputs.iter().filter_map(|node| Some((node, node.text()?))) {
+        if let Err(error) = Pattern::parse(text) {
+            found.push(Diagnostic::error("pattern", node.span, error.message));
         }
     }
+    Some(inputs.iter().filter_map(|node| node.text()).map(str::to_owned).collect())
 }
 
 fn preference(node: &Arc<Node>, found: &mut Vec<Diagnostic>) -> Option<Preference> {

@@ -105,7 +105,7 @@ impl World {
         let leg = self.leg(name);
         self.apply(Event::Claimed { leg, runner: 7 }).expect("it is queued");
         let attempt = self.hood.legs[&leg].attempt;
-        self.apply(Event::Started { leg, attempt }).expect("it was just claimed");
+        self.apply(Event::Started { leg, attempt, preparing: None }).expect("it was just claimed");
         (leg, attempt)
     }
 

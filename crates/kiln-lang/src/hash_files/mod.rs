@@ -11,6 +11,8 @@
 //! The tree is somebody else's. [`Limits`] bound how much of it is looked at.
 
 mod class;
+mod globs;
+mod key;
 mod pattern;
 mod segment;
 #[cfg(test)]
@@ -21,6 +23,8 @@ use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
 
+pub use globs::Globs;
+pub use key::{Contents, KeySpec, Keys, cache_keys};
 use pattern::Pattern;
 use walk::Walk;
 
@@ -125,6 +129,20 @@ fn split_option(arguments: &[String]) -> Result<(bool, &[String]), String> {
     }
 }
 
+/// What is written in the lines of all arguments.
+fn lines_of(texts: &[String], limits: Limits) -> Result<Vec<&str>, String> {
+    let lines = texts.iter().flat_map(|text| text.split('\n')).map(str::trim);
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let lines: Vec<&str> = lines.take(limits.patterns + 1).collect();
+    if lines.len() > limits.patterns {
+        return Err(format!("hashFiles takes at most {} patterns", limits.patterns));
+    }
+    if lines.iter().any(|line| line.len() > limits.pattern_bytes) {
+        return Err(format!("a hashFiles pattern has at most {} bytes", limits.pattern_bytes));
+    }
+    Ok(lines)
+}
+
 /// The patterns of all arguments, each with the one for its descendants behind it.
 fn read_patterns(
     texts: &[String],
@@ -132,15 +150,7 @@ fn read_patterns(
     limits: Limits,
 ) -> Result<Vec<Pattern>, String> {
     let mut patterns = Vec::new();
-    let lines = texts.iter().flat_map(|text| text.split('\n')).map(str::trim);
-    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
-    for (count, line) in lines.enumerate() {
-        if count == limits.patterns {
-            return Err(format!("hashFiles takes at most {} patterns", limits.patterns));
-        }
-        if line.len() > limits.pattern_bytes {
-            return Err(format!("a hashFiles pattern has at most {} bytes", limits.pattern_bytes));
-        }
+    for line in lines_of(texts, limits)? {
         let pattern = Pattern::parse(line, places)?;
         let descendants = pattern.descendants();
         patterns.push(pattern);

@@ -1,5 +1,7 @@
 //! Actions: where they are found, and what they say of themselves.
 
+pub(crate) mod artifact;
+mod cache;
 mod checkout;
 mod node;
 mod resolve;
@@ -12,6 +14,7 @@ use kiln_lang::compile;
 use kiln_lang::diag::Severity;
 use kiln_lang::source::SourceMap;
 
+pub(crate) use cache::{Paths as CachePaths, check_keys};
 pub use checkout::{Checkout, CheckoutError};
 pub use node::{Node, Nodes};
 pub use resolve::{Mirror, Resolved, Resolver};

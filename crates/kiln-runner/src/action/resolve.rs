@@ -1,7 +1,9 @@
 //! From `owner/repository@ref` to files on this machine.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::git::Repository;
 
@@ -53,9 +55,15 @@ pub struct Resolver {
     pub mirror: Option<Mirror>,
     /// Where fetched actions are kept.
     pub store: PathBuf,
+    /// What references meant before: a tag that moves does not move within a job.
+    known: Arc<Mutex<HashMap<String, Resolved>>>,
 }
 
 impl Resolver {
+    pub fn new(mirror: Option<Mirror>, store: PathBuf) -> Self {
+        Self { mirror, store, known: Arc::default() }
+    }
+
     /// Whether the mirror has this repository at all.
     pub fn has(&self, owner: &str, repository: &str) -> bool {
         match &self.mirror {
@@ -71,6 +79,16 @@ impl Resolver {
         repository: &str,
         reference: &str,
     ) -> Result<Resolved, String> {
+        let name = format!("{owner}/{repository}@{reference}");
+        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(resolved) = known().get(&name) {
+            return Ok(resolved.clone());
+        }
+        let resolved = self.find(owner, repository, reference)?;
+        Ok(known().entry(name).or_insert(resolved).clone())
+    }
+
+    fn find(&self, owner: &str, repository: &str, reference: &str) -> Result<Resolved, String> {
         for part in [owner, repository] {
             if part.starts_with('.') || part.contains(['/', '\\']) {
                 return Err(format!("`{part}` cannot be part of an action's name"));

@@ -9,12 +9,14 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use kiln_blob::{Digest, tree};
 use kiln_proto::blob::{CompleteUpload, NewUpload, Piece, Upload};
 use kiln_proto::content::{
-    Artifact, Artifacts, AskIdToken, Cache, Complete, FindCache, FoundCache, IdToken, NewArtifact,
-    NewCache, Reserved,
+    Artifact, Artifacts, AskIdToken, Cache, Complete, CompleteTree, FindCache, FoundCache, IdToken,
+    NewArtifact, NewCache, Reserved,
 };
 use kiln_proto::job::JobRef;
+use kiln_proto::result::{AskResult, FoundResult};
 use reqwest::{Method, Response};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -22,29 +24,33 @@ use tokio::io::{AsyncRead, ReadBuf};
 use tokio::runtime::Handle;
 use tokio_util::io::ReaderStream;
 
-use crate::gateway::{Reason, Refusal, Services, Spooled, Stored};
+use crate::gateway::{Reason, Refusal, Results, Services, Spooled, Stored};
 
 use super::backoff::Backoff;
+use super::clock;
 use super::http::{Answer, Body, Fault, Http};
+use super::packs::{Packs, send_bytes};
 
 /// How often something is tried while the server is away; clients of actions try again themselves.
 const TRIES: u32 = 5;
 /// So many bytes may come with the question.
-const SMALL: u64 = 64 << 10;
+pub(super) const SMALL: u64 = 64 << 10;
+/// Addresses are good for an hour; those that are older than this are replaced before the next is used.
+const FRESH: Duration = Duration::from_mins(30);
 /// How long bytes may take that never stop coming.
-const TRANSFER: Duration = Duration::from_hours(2);
+pub(super) const TRANSFER: Duration = Duration::from_hours(2);
 /// A server that sends nothing for so long is gone.
-const STALL: Duration = Duration::from_mins(1);
+pub(super) const STALL: Duration = Duration::from_mins(1);
 /// How much is read of a file at once.
 const BUFFER: usize = 256 << 10;
 
 /// The server, for one job. It is asked from threads that may wait.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct OnServer {
-    http: Http,
-    runtime: Handle,
+    pub(super) http: Http,
+    pub(super) runtime: Handle,
     base: String,
-    token: String,
+    pub(super) token: String,
 }
 
 impl OnServer {
@@ -54,7 +60,10 @@ impl OnServer {
     }
 
     /// Tries again while the server is away, for as long as clients have patience.
-    fn persist<T>(&self, attempt: impl AsyncFn() -> Result<T, Fault>) -> Result<T, Refusal> {
+    pub(super) fn persist<T>(
+        &self,
+        attempt: impl AsyncFn() -> Result<T, Fault>,
+    ) -> Result<T, Refusal> {
         self.runtime.block_on(async {
             let mut backoff = Backoff::default();
             loop {
@@ -77,15 +86,19 @@ impl OnServer {
         self.persist(async || self.http.ask(method.clone(), path, &self.token, nothing()).await)
     }
 
-    fn tell(&self, path: &str, body: &impl Serialize) -> Result<Answer, Refusal> {
+    pub(super) fn tell(&self, path: &str, body: &impl Serialize) -> Result<Answer, Refusal> {
         self.persist(async || self.http.ask(Method::POST, path, &self.token, Body::of(body)).await)
     }
 
-    fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Refusal> {
+    pub(super) fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, Refusal> {
         self.tell(path, body)?.json().map_err(refusal)
     }
 
-    fn job(&self, path: &str) -> String {
+    pub(super) fn job(&self, path: &str) -> String {
         format!("{}/{path}", self.base)
     }
 
@@ -93,6 +106,49 @@ impl OnServer {
     fn complete(&self, path: &str, bytes: &Spooled) -> Result<i64, Refusal> {
         let body = Complete { hash: bytes.hash.clone(), size: bytes.size };
         Ok(self.post::<Reserved>(&self.job(path), &body)?.id)
+    }
+
+    /// Everything of an upload is sent. However long the server looks at it, it is asked until it has.
+    pub(super) fn finish_upload(
+        &self,
+        new: &NewUpload,
+        id: i64,
+        tags: Vec<String>,
+    ) -> Result<(), Refusal> {
+        let path = format!("/api/blobs/uploads/{id}/complete");
+        let said = CompleteUpload { tags };
+        loop {
+            match self.tell(&path, &said) {
+                Ok(answer) if answer.is_pending() => {}
+                // It may have been done, and the answer got lost: then the bytes are there.
+                Err(refusal) if refusal.reason == Reason::NotFound => {
+                    let again: Upload = self.post("/api/blobs/uploads", new)?;
+                    return if again.stored { Ok(()) } else { Err(refusal) };
+                }
+                done => return done.map(drop),
+            }
+        }
+    }
+
+    /// Sends all parts of a file. What takes long gets new addresses on the way.
+    fn send_pieces(
+        &self,
+        bytes: &Spooled,
+        mut upload: Upload,
+        id: i64,
+    ) -> Result<Vec<String>, Refusal> {
+        let (mut tags, mut asked) = (Vec::new(), clock::instant());
+        for number in 0..upload.pieces.len() {
+            if clock::instant().duration_since(asked) > FRESH {
+                upload = self.post(&format!("/api/blobs/uploads/{id}/renew"), &())?;
+                asked = clock::instant();
+            }
+            let piece = upload.pieces.get(number);
+            let piece =
+                piece.ok_or_else(|| Refusal::invalid("the server lost a part of the upload"))?;
+            tags.push(self.send_piece(bytes, piece)?);
+        }
+        Ok(if tags.len() == 1 { Vec::new() } else { tags })
     }
 
     /// Sends a part of a file to where the server wants it; returns how the store calls it.
@@ -123,6 +179,18 @@ impl Services for OnServer {
         self.complete(&format!("caches/{id}/complete"), bytes)
     }
 
+    fn trees(&self) -> Result<Box<dyn tree::Shelf>, Refusal> {
+        Ok(Box::new(Packs::new(self.clone())))
+    }
+
+    fn complete_tree(&self, id: i64, _: &NewCache, tree: &tree::Saved) -> Result<i64, Refusal> {
+        let hash = Digest::of(&tree.root);
+        send_bytes(self, hash, &tree.root.clone().into(), false)?;
+        let packs = tree.packs.iter().map(Digest::to_string).collect();
+        let said = CompleteTree { hash: hash.to_string(), size: tree.root.len() as u64, packs };
+        Ok(self.post::<Reserved>(&self.job(&format!("caches/{id}/tree")), &said)?.id)
+    }
+
     fn artifacts(&self) -> Result<Vec<Artifact>, Refusal> {
         let answer = self.ask(&Method::GET, &self.job("artifacts"))?;
         let all: Artifacts = answer.json().map_err(refusal)?;
@@ -148,37 +216,35 @@ impl Services for OnServer {
             hash: bytes.hash.clone(),
             size: bytes.size,
             content: content.map(|content| STANDARD.encode(content)),
+            whole: false,
         };
         let upload: Upload = self.post("/api/blobs/uploads", &new)?;
         let Some(id) = upload.id.filter(|_| !upload.stored) else { return Ok(()) };
-        let mut tags = Vec::new();
-        for piece in &upload.pieces {
-            tags.push(self.send_piece(bytes, piece)?);
-        }
-        if tags.len() == 1 {
-            tags.clear();
-        }
-        let path = format!("/api/blobs/uploads/{id}/complete");
-        match self.tell(&path, &CompleteUpload { tags }) {
-            // It may have been done, and the answer got lost: then the bytes are there.
-            Err(refusal) if refusal.reason == Reason::NotFound => {
-                let again: Upload = self.post("/api/blobs/uploads", &new)?;
-                if again.stored { Ok(()) } else { Err(refusal) }
-            }
-            done => done.map(drop),
-        }
+        let tags = self.send_pieces(bytes, upload, id)?;
+        self.finish_upload(&new, id, tags)
     }
 
     fn open(&self, stored: &Stored, from: u64) -> Result<Box<dyn Read + Send>, Refusal> {
         let path = format!("/api/blobs/{}", stored.hash);
-        let response = self.persist(async || self.http.bytes(&path, &self.token, from).await)?;
+        let response =
+            self.persist(async || self.http.bytes(&path, &self.token, (from, None)).await)?;
         let (runtime, chunk) = (self.runtime.clone(), Bytes::new());
         Ok(Box::new(Download { runtime, response, chunk }))
+    }
+
+    fn results(&self) -> Option<&dyn Results> {
+        Some(self)
     }
 
     fn id_token(&self, _: &str, audience: Option<&str>) -> Result<String, Refusal> {
         let asked = AskIdToken { audience: audience.map(str::to_owned) };
         Ok(self.post::<IdToken>(&self.job("id-token"), &asked)?.value)
+    }
+}
+
+impl Results for OnServer {
+    fn earlier(&self, asked: &AskResult) -> Result<FoundResult, Refusal> {
+        self.post(&self.job("result"), asked)
     }
 }
 

@@ -5,14 +5,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kiln_core::plan::{Access, Plan, Scope};
 use kiln_core::run::Conclusion;
 use kiln_core::value::{Object, Value};
 use kiln_fault::Point;
 use kiln_proto::job::Job;
-use kiln_proto::report::{Complete, Deployment, What};
+use kiln_proto::report::{Allowed, Complete, Deployment, What};
 use serde_json::value::RawValue;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -21,7 +21,7 @@ use crate::action::{Mirror, Nodes, Resolver};
 use crate::backend::{Backend, Dummy, OnHost};
 use crate::job::environment::Environment;
 use crate::job::mask::Masker;
-use crate::job::{self, Contexts, Host, Report, Task, write_event};
+use crate::job::{self, Contexts, Host, Report, Task, disk, write_event};
 use crate::origin::{Origin, Served};
 use crate::process::{Control, Tree};
 
@@ -120,7 +120,9 @@ struct Ready {
 impl Work {
     /// Runs the job to its end and writes down what happens. `started` is called when it begins,
     /// `finished` when its slot is free. The error says why it did not begin and must be given back.
+    #[expect(clippy::disallowed_methods, reason = "how long something takes needs the clock")]
     pub(super) fn run(self, started: impl FnOnce(), finished: impl FnOnce()) -> Result<(), String> {
+        let got = Instant::now();
         Point::RunnerClaimed.pass();
         let tree = self.shop.tree.child().map_err(|error| error.to_string())?;
         let spool = Spool::of(&self.shop.data, self.job.reference());
@@ -145,7 +147,8 @@ impl Work {
         match prepared {
             Ok(ready) => {
                 started();
-                reporter.event(What::Started);
+                let preparing_ms = u64::try_from(got.elapsed().as_millis()).ok();
+                reporter.event(What::Started { preparing_ms });
                 let complete = self.execute(&ready, &reporter, &tree);
                 drop(ready.host);
                 Point::RunnerEnded.pass();
@@ -165,15 +168,23 @@ impl Work {
 
     fn execute(&self, ready: &Ready, reporter: &SpoolReporter, tree: &Tree) -> Complete {
         let Ready { task, host, meter, unfetched, .. } = ready;
-        let ran =
-            catch_unwind(AssertUnwindSafe(|| job::run(task, host, reporter, &self.control, tree)));
+        let run = || job::run(task, host, reporter, &self.control, tree);
+        let ran = catch_unwind(AssertUnwindSafe(|| match self.shop.backend {
+            BackendKind::Host => meter.watching(tree, run),
+            BackendKind::Dummy => run(),
+        }));
         tree.sweep_leftovers();
         host.origin.stop();
+        if self.shop.backend == BackendKind::Host {
+            meter.saw_disk(disk::used(&[&task.places.workspace, &task.places.temp]));
+        }
         let report = ran.unwrap_or_else(|_| {
             reporter.error("Kiln itself failed here; please report it");
-            Report { conclusion: Conclusion::Failure, outputs: Vec::new(), deployment: None }
+            Report::of(Conclusion::Failure)
         });
+        let unenforced = report.unenforced.clone();
         let mut complete = completed(report, meter);
+        complete.allowed = Some(self.allowed(task, host, unenforced));
         let size: usize = complete.outputs.iter().map(|(name, it)| name.len() + it.len()).sum();
         if size > MOST_OUTPUTS {
             let most = MOST_OUTPUTS >> 20;
@@ -185,7 +196,9 @@ impl Work {
             let fetch = unfetched
                 .load(Ordering::SeqCst)
                 .then(|| "the repository could not be fetched from the server".to_owned());
-            complete.transient = meter.excuse().or(fetch);
+            // A job that is over its own limit is so everywhere.
+            let own = tree.cage().is_some_and(|cage| cage.out_of_memory() > 0);
+            complete.transient = meter.excuse().filter(|_| !own).or(fetch);
         }
         if let Some(error) = reporter.failure() {
             // Nobody should trust half a log.
@@ -193,6 +206,20 @@ impl Work {
             complete.transient = Some(format!("the log could not be written: {error}"));
         }
         complete
+    }
+
+    /// What the job was allowed.
+    fn allowed(&self, task: &Task, host: &Host, unenforced: Vec<String>) -> Allowed {
+        let limits = task.steps().map(|steps| steps.limits.clone()).unwrap_or_default();
+        Allowed {
+            wall_seconds: Some(host.timeout.as_secs()),
+            silence_seconds: host.silence.map(|limit| limit.as_secs()),
+            log_bytes: Some(self.job.limits.log_bytes).filter(|limit| *limit > 0),
+            cpu_millis: limits.cpu_millis,
+            memory_mb: limits.memory_mb,
+            disk_mb: limits.disk_mb,
+            unenforced,
+        }
     }
 
     /// All that the job needs, without asking anybody for anything: git waits until a step needs it.
@@ -221,7 +248,7 @@ impl Work {
         let hidden = secrets.hidden.iter().map(String::as_str);
         let _ = masker.add_all(visible.chain(hidden).chain([origin.token(), &*job.token]));
         let mut contexts = contexts(job)?;
-        let event = room.places.scripts.join("event.json");
+        let event = room.event();
         write_event(&contexts.github, &event).map_err(Obstacle::of_runner)?;
         let path = |path: &std::path::Path| Value::from(&*path.to_string_lossy());
         contexts.github.insert("workspace", path(&room.places.workspace));
@@ -235,7 +262,9 @@ impl Work {
             environment: job.environment.clone(),
             secrets: origin.with_token(secrets.visible),
             masker,
-            may_identify: may_identify(&plan),
+            may_identify: may_write(&plan, Scope::IdToken),
+            reads_caches_only: job.reads_caches_only,
+            may_write_actions: may_write(&plan, Scope::Actions),
             services: Arc::new(OnServer::new(
                 self.http.clone(),
                 self.runtime.clone(),
@@ -259,12 +288,13 @@ impl Work {
         Host {
             backend: Box::new(Metered { inner, meter, work }),
             inherited: shop.inherited.clone(),
-            resolver: Resolver { mirror: shop.actions.clone(), store: actions },
+            resolver: Resolver::new(shop.actions.clone(), actions),
             origin,
             name: shop.name.clone(),
             nodes: Arc::clone(&shop.nodes),
             timeout: seconds(limits.wall).unwrap_or(LONGEST),
             silence: seconds(limits.silence),
+            clean_up: limits.clean_up.map_or(job::CLEAN_UP, Duration::from_secs),
         }
     }
 
@@ -300,10 +330,10 @@ impl Work {
 
 /// Gives the slot free, then removes what the job left.
 fn leave(room: &Room, finished: impl FnOnce()) {
-    let away = room.put_away();
+    let away = room.leave();
     finished();
     match away {
-        Ok(folder) => room::remove(&folder),
+        Ok(away) => away.iter().for_each(|path| room::remove(path)),
         // The next job in this slot tries again, and does not begin before it worked.
         Err(error) => tracing::warn!("cannot clear up after a job: {error}"),
     }
@@ -325,12 +355,12 @@ fn completed(report: Report, meter: &Meter) -> Complete {
     }
 }
 
-/// Whether the only job of a plan has `id-token: write`. The server decides; this only tells actions.
-fn may_identify(plan: &Plan) -> bool {
+/// Whether the only job of a plan was given this. The server decides; this only tells actions.
+fn may_write(plan: &Plan, scope: Scope) -> bool {
     let root = plan.root();
     let said = root.jobs.first().and_then(|job| job.permissions.as_ref());
     let said = said.or(root.permissions.as_ref());
-    said.is_some_and(|said| said.get(Scope::IdToken) == Access::Write)
+    said.is_some_and(|said| said.get(scope) == Access::Write)
 }
 
 fn contexts(job: &Job) -> Result<Contexts, Obstacle> {

@@ -50,6 +50,11 @@ impl Answer {
         self.status == StatusCode::NO_CONTENT
     }
 
+    /// It is under way; the same question again is for how it ended.
+    pub(super) fn is_pending(&self) -> bool {
+        self.status == StatusCode::ACCEPTED
+    }
+
     pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, Fault> {
         serde_json::from_slice(&self.body).map_err(|error| Fault::Away {
             why: format!("the server's answer is not understood: {error}"),
@@ -135,17 +140,24 @@ impl Http {
         self.call(method, path, Some(token), body, PATIENCE).await
     }
 
-    /// Bytes of the server, from one of them on. The server may say that they are elsewhere, where its
+    /// Bytes of the server, from one of them on, up to another or all. The server may say that they are elsewhere, where its
     /// token is nobody's business.
     pub(super) async fn bytes(
         &self,
         path: &str,
         token: &str,
-        from: u64,
+        (from, to): (u64, Option<u64>),
     ) -> Result<Response, Fault> {
+        let range = match to {
+            Some(to) => Some(format!("bytes={from}-{}", to.saturating_sub(1))),
+            None => (from > 0).then(|| format!("bytes={from}-")),
+        };
         let get = |address: String| {
             let request = self.client.get(address);
-            if from > 0 { request.header(RANGE, format!("bytes={from}-")) } else { request }
+            match &range {
+                Some(range) => request.header(RANGE, range),
+                None => request,
+            }
         };
         let request = get(self.address(path)).header(headers::PROTOCOL, PROTOCOL);
         let request = request.header(AUTHORIZATION, format!("Bearer {token}"));

@@ -2,14 +2,15 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use kiln_proto::report::Used;
 use rustix::process::Signal;
 
 use crate::backend::Backend;
-use crate::process::{Command, Control, End, Limits, Outcome, Sink, Tree};
+use crate::process::{Cage, Command, Control, End, Limits, Outcome, Sink, Tree};
 
 use super::health;
 
@@ -26,6 +27,7 @@ pub(super) struct Meter(Arc<Mutex<Reading>>);
 struct Reading {
     cpu: Duration,
     max_rss: u64,
+    disk: u64,
     killed: bool,
     disk_full: bool,
     /// Processes that memory had run out for before the job began.
@@ -47,8 +49,40 @@ impl Meter {
         Used {
             cpu_ms: u64::try_from(reading.cpu.as_millis()).unwrap_or(u64::MAX),
             memory_peak_kb: reading.max_rss >> 10,
-            disk_mb: 0,
+            disk_mb: reading.disk.div_ceil(1_000_000),
         }
+    }
+
+    /// Looks now and then how much memory all processes of a job have together, as long as it works.
+    pub(super) fn watching<T>(&self, tree: &Tree, work: impl FnOnce() -> T) -> T {
+        let over = Over::default();
+        let look = || {
+            let mut pause = FIRST_LOOK;
+            while !over.within(pause) {
+                self.saw_memory(tree.memory());
+                pause = NEXT_LOOK;
+            }
+        };
+        let done = thread::scope(|scope| {
+            // Also when the work panics; and without a thread, the largest process must do.
+            let _ends = Ends(&over);
+            let _ = thread::Builder::new().spawn_scoped(scope, look);
+            work()
+        });
+        if let Some(peak) = tree.cage().and_then(Cage::peak) {
+            self.saw_memory(peak);
+        }
+        done
+    }
+
+    fn saw_memory(&self, bytes: u64) {
+        let mut reading = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        reading.max_rss = reading.max_rss.max(bytes);
+    }
+
+    pub(super) fn saw_disk(&self, bytes: u64) {
+        let mut reading = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        reading.disk = reading.disk.max(bytes);
     }
 
     /// What went wrong on this machine, if that can be why a step failed.
@@ -68,6 +102,33 @@ impl Meter {
         reading.max_rss = reading.max_rss.max(outcome.usage.max_rss);
         reading.killed |= was_killed(outcome.end);
         reading.disk_full |= disk_full;
+    }
+}
+
+/// A short job is not looked at: its largest process says enough.
+const FIRST_LOOK: Duration = Duration::from_millis(500);
+const NEXT_LOOK: Duration = Duration::from_secs(2);
+
+/// Whether something is over, for one who waits for that.
+#[derive(Debug, Default)]
+struct Over(Mutex<bool>, Condvar);
+
+impl Over {
+    /// Waits for so long at most.
+    fn within(&self, time: Duration) -> bool {
+        let is_over = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.1.wait_timeout_while(is_over, time, |is_over| !*is_over);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+/// Says that it is over when it is dropped.
+struct Ends<'o>(&'o Over);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.0.1.notify_all();
     }
 }
 

@@ -20,6 +20,7 @@ mod limit;
 mod metered;
 mod mirrors;
 mod options;
+mod packs;
 mod reporter;
 mod room;
 mod seal;
@@ -51,6 +52,7 @@ use http::Http;
 use lead::Lead;
 use mirrors::Mirrors;
 use session::{Card, Session};
+use spool::Spool;
 
 /// Why a runner cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -123,7 +125,7 @@ impl Agent {
     pub fn new(mut options: Options) -> Result<Self, AgentError> {
         let http =
             Http::new(&options.server, options.ca.as_deref()).map_err(AgentError::Setting)?;
-        for folder in [&options.data, &options.data.join("jobs"), &options.work] {
+        for folder in [&options.data, &options.work] {
             make_folder(folder)?;
         }
         let lock = lock(&options.data)?;
@@ -134,6 +136,7 @@ impl Agent {
             BackendKind::Dummy => vec!["dummy".to_owned()],
         };
         let failed = |error: std::io::Error| AgentError::Data(error.to_string());
+        Spool::prepare(&options.data).map_err(failed)?;
         let tree = Tree::new(options.outer.as_deref()).map_err(failed)?;
         let guard = options.guard.as_deref().map(|program| Guard::start(program, &tree));
         let guard = guard.transpose().map_err(failed)?;

@@ -223,6 +223,10 @@ impl Reporter for SpoolReporter {
         self.event(What::Summary { step: number(step), markdown: markdown.to_owned() });
     }
 
+    fn uploading(&self) {
+        self.event(What::Uploading);
+    }
+
     fn flush(&self) {
         self.wake(&mut self.written());
     }
@@ -240,7 +244,7 @@ mod tests {
     use super::*;
 
     fn spool(data: &std::path::Path) -> Spool {
-        fs::create_dir_all(data.join("jobs")).unwrap();
+        Spool::prepare(data).unwrap();
         let job = JobRef { job_id: 1, attempt: 1 };
         let spool = Spool::of(data, job);
         let (name, token, tree) = (String::new(), String::new(), String::new());

@@ -7,7 +7,8 @@
 //! | `events` | one event on each line, as JSON |
 //! | `complete.json` | how it ended; there as a whole, or not at all |
 //!
-//! It is removed when the server has all of it, or does not want it.
+//! When the server has all of it, or does not want it, the folder is emptied and goes to `spare/`, where
+//! the next job takes it from: to make five new files for each job costs more than all that is written.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -29,6 +30,12 @@ pub(super) struct State {
     pub(super) tree: String,
 }
 
+/// Where the folders of jobs are, and where those are that wait for one.
+const JOBS: &str = "jobs";
+const SPARE: &str = "spare";
+/// How many of them wait at most.
+const MOST_SPARE: usize = 16;
+
 /// The folder of one job.
 #[derive(Debug, Clone)]
 pub(super) struct Spool {
@@ -37,19 +44,31 @@ pub(super) struct Spool {
 
 impl Spool {
     pub(super) fn of(data: &Path, job: JobRef) -> Self {
-        Self { directory: data.join("jobs").join(format!("{}.{}", job.job_id, job.attempt)) }
+        Self { directory: data.join(JOBS).join(format!("{}.{}", job.job_id, job.attempt)) }
+    }
+
+    /// Makes the folders that all spools are in. What lies in reserve may be half emptied, and goes.
+    pub(super) fn prepare(data: &Path) -> io::Result<()> {
+        let spare = data.join(SPARE);
+        if spare.symlink_metadata().is_ok() {
+            fs::remove_dir_all(&spare)?;
+        }
+        [data.join(JOBS), spare]
+            .iter()
+            .try_for_each(|folder| DirBuilder::new().recursive(true).mode(0o700).create(folder))
+    }
+
+    fn spare(&self) -> Option<PathBuf> {
+        Some(self.directory.parent()?.with_file_name(SPARE))
     }
 
     /// Makes the folder, with nothing in it but what is to be known of the job.
     pub(super) fn create(&self, state: &State) -> io::Result<()> {
-        let made = || DirBuilder::new().mode(0o700).create(&self.directory);
-        match made() {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                fs::remove_dir_all(&self.directory)?;
-                made()?;
-            }
-            Err(error) => return Err(error),
+        if self.directory.symlink_metadata().is_ok() {
+            fs::remove_dir_all(&self.directory)?;
+        }
+        if !self.take_spare() {
+            DirBuilder::new().mode(0o700).create(&self.directory)?;
         }
         fs::write(self.directory.join("state.json"), serde_json::to_vec(state)?)
     }
@@ -69,11 +88,34 @@ impl Spool {
         fs::rename(beside, self.directory.join("complete.json"))
     }
 
+    /// Moves an emptied folder here. Another job may be faster; then the next one is tried.
+    fn take_spare(&self) -> bool {
+        let spares = self.spare().and_then(|spare| fs::read_dir(spare).ok());
+        let mut spares = spares.into_iter().flatten().flatten();
+        spares.any(|spare| fs::rename(spare.path(), &self.directory).is_ok())
+    }
+
     /// Nothing more is to be said.
     pub(super) fn remove(&self) {
+        if self.put_in_reserve().is_ok() {
+            return;
+        }
         if let Err(error) = fs::remove_dir_all(&self.directory) {
             tracing::warn!("cannot remove `{}`: {error}", self.directory.display());
         }
+    }
+
+    /// Empties all files and moves the folder to those that wait. Without its state it tells of no job,
+    /// whenever this ends.
+    fn put_in_reserve(&self) -> io::Result<()> {
+        let spare =
+            self.spare().filter(|it| fs::read_dir(it).is_ok_and(|it| it.count() < MOST_SPARE));
+        let spare = spare.ok_or(io::ErrorKind::NotFound)?;
+        fs::rename(self.directory.join("complete.json"), self.directory.join("complete.new"))?;
+        for name in ["state.json", "log", "events", "complete.new"] {
+            OpenOptions::new().write(true).open(self.directory.join(name))?.set_len(0)?;
+        }
+        fs::rename(&self.directory, spare.join(self.directory.file_name().unwrap_or_default()))
     }
 
     pub(super) fn make(path: &Path) -> io::Result<File> {
@@ -95,7 +137,7 @@ pub(super) const RESTARTED: &str = "the runner was restarted";
 /// All that earlier processes left, ready to be told. A job without an end gets one: it is lost, and
 /// not by its own fault.
 pub(super) fn left(data: &Path) -> Vec<Left> {
-    let folders = fs::read_dir(data.join("jobs")).into_iter().flatten().flatten();
+    let folders = fs::read_dir(data.join(JOBS)).into_iter().flatten().flatten();
     let spools = folders.map(|folder| Spool { directory: folder.path() });
     spools
         .filter_map(|spool| {
@@ -166,7 +208,7 @@ mod tests {
     const JOB: JobRef = JobRef { job_id: 5, attempt: 2 };
 
     fn spool(data: &Path) -> Spool {
-        fs::create_dir_all(data.join("jobs")).unwrap();
+        Spool::prepare(data).unwrap();
         let spool = Spool::of(data, JOB);
         let state =
             State { job: JOB, name: "a".into(), token: "kjt_".into(), tree: "0".repeat(32) };
@@ -196,6 +238,50 @@ mod tests {
         assert_eq!(left(data.path())[0].complete, ended);
         own.remove();
         assert!(left(data.path()).is_empty());
+    }
+
+    #[test]
+    fn a_folder_serves_the_next_job_and_tells_nothing_of_the_last() {
+        let data = tempfile::tempdir().unwrap();
+        let own = spool(data.path());
+        let names = ["complete.new", "events", "log", "state.json"];
+        fs::write(own.log(), "1 0 a\n").unwrap();
+        fs::write(own.events(), "{}\n").unwrap();
+        own.complete(&Complete::default()).unwrap();
+        own.remove();
+        let spares: Vec<_> = fs::read_dir(data.path().join(SPARE)).unwrap().flatten().collect();
+        let [spare] = &spares[..] else { panic!("it waits") };
+        for name in names {
+            assert_eq!(fs::read(spare.path().join(name)).unwrap(), b"", "{name}");
+        }
+        let job = JobRef { job_id: 6, attempt: 1 };
+        let next = Spool::of(data.path(), job);
+        let state = State { job, name: "b".into(), token: "kjt_".into(), tree: "0".repeat(32) };
+        next.create(&state).unwrap();
+        assert!(!spare.path().exists(), "it was taken");
+        let [left] = &left(data.path())[..] else { panic!("there is one") };
+        assert_eq!((left.state.job, left.complete.log_bytes, left.complete.sequence), (job, 0, 0));
+        Spool::prepare(data.path()).unwrap();
+        assert!(next.log().exists(), "only what waits goes at a start");
+    }
+
+    #[test]
+    fn no_more_folders_wait_than_are_of_use() {
+        let data = tempfile::tempdir().unwrap();
+        Spool::prepare(data.path()).unwrap();
+        let spools = (1..).take(MOST_SPARE + 3).map(|job_id| {
+            let job = JobRef { job_id, attempt: 1 };
+            let spool = Spool::of(data.path(), job);
+            let state = State { job, name: "a".into(), token: "kjt_".into(), tree: "0".repeat(32) };
+            spool.create(&state).unwrap();
+            fs::write(spool.log(), "").unwrap();
+            fs::write(spool.events(), "").unwrap();
+            spool.complete(&Complete::default()).unwrap();
+            spool
+        });
+        spools.collect::<Vec<_>>().iter().for_each(Spool::remove);
+        assert_eq!(fs::read_dir(data.path().join(SPARE)).unwrap().count(), MOST_SPARE);
+        assert_eq!(fs::read_dir(data.path().join(JOBS)).unwrap().count(), 0);
     }
 
     #[test]

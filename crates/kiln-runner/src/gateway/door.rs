@@ -13,6 +13,7 @@ use crate::loopback::patience::Patience;
 use crate::loopback::secret;
 
 use super::grants::Grants;
+use super::passes::Passes;
 use super::request::{Answer, Reply, Request, Stop};
 use super::services::{Reason, Refusal, Services};
 use super::spool::{BUFFER, Spool};
@@ -32,6 +33,7 @@ pub(super) struct Door {
     pub(super) facts: Facts,
     pub(super) tokens: Tokens,
     pub(super) grants: Grants,
+    pub(super) passes: Passes,
     pub(super) spool: Spool,
     port: OnceLock<u16>,
 }
@@ -49,8 +51,8 @@ impl Door {
         tokens: Tokens,
         spool: Spool,
     ) -> Self {
-        let (grants, port) = (Grants::default(), OnceLock::new());
-        Self { services, facts, tokens, grants, spool, port }
+        let (grants, passes) = (Grants::default(), Passes::default());
+        Self { services, facts, tokens, grants, passes, spool, port: OnceLock::new() }
     }
 
     pub(super) fn open_at(&self, port: u16) {
@@ -67,7 +69,7 @@ impl Door {
         let _ = stream.set_nodelay(true);
         let from = BufReader::with_capacity(BUFFER, Patience::within(stream, HEAD_TIME));
         let refused = match Request::read(stream, from) {
-            Ok(mut request) => match self.route(&mut request) {
+            Ok(mut request) => match self.route(&mut request, stream) {
                 Ok(reply) => {
                     // Whoever does not want to hear it has hung up.
                     let _ = reply.write(stream);
@@ -88,7 +90,7 @@ impl Door {
         let _ = stream.shutdown(Shutdown::Both);
     }
 
-    fn route(&self, request: &mut Request<'_>) -> Answer {
+    fn route(&self, request: &mut Request<'_>, stream: &TcpStream) -> Answer {
         let path = request.head.path.clone();
         if let Some(call) = path.strip_prefix("/twirp/github.actions.results.api.v1.") {
             admit(request, &self.tokens.runtime)?;
@@ -109,8 +111,11 @@ impl Door {
             "/.well-known/openid-configuration" => oidc::configuration(self),
             "/.well-known/jwks" => oidc::keys(self),
             oidc::PATH if self.facts.may_identify => {
-                admit(request, &self.tokens.identity)?;
-                oidc::answer(self, request)
+                let unknown = |_| Refusal::new(Reason::Unknown, "nobody knows who asks");
+                let ends = stream.peer_addr().and_then(|peer| Ok((peer, stream.local_addr()?)));
+                let word = request.credential().unwrap_or_default();
+                let pass = self.passes.check(word, ends.map_err(unknown)?)?;
+                oidc::answer(self, request, &pass)
             }
             oidc::PATH => {
                 let message = "the job needs `permissions: {id-token: write}`";

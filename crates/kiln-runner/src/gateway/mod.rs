@@ -11,6 +11,7 @@ mod door;
 mod grants;
 pub mod local;
 mod oidc;
+mod passes;
 mod request;
 mod rest;
 mod services;
@@ -28,14 +29,18 @@ use kiln_core::value::{Object, Value};
 
 use crate::job::Task;
 use crate::loopback::server::{self, Server};
+use crate::process::Leader;
 
 use door::Door;
-pub use services::{Kind, Reason, Refusal, Services, Spooled, Stored};
+pub(crate) use passes::Pass;
+pub use services::{Kind, Reason, Refusal, Results, Services, Spooled, Stored};
 use spool::Spool;
 use token::Tokens;
+pub(crate) use twirp::check_artifact_name;
 
 /// What the gateway knows of its job.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "what a job may do, each for itself")]
 pub(crate) struct Facts {
     /// `owner/name`.
     repository: String,
@@ -46,6 +51,10 @@ pub(crate) struct Facts {
     token: String,
     /// It has `id-token: write`.
     may_identify: bool,
+    /// It may find caches and not leave any.
+    reads_caches_only: bool,
+    /// It has `actions: write`.
+    may_write_actions: bool,
     /// The token was given to the job by somebody who has an interface for it.
     elsewhere: bool,
 }
@@ -61,6 +70,8 @@ impl Facts {
             run: text("run_id").to_owned(),
             token: text("token").to_owned(),
             may_identify: task.may_identify,
+            reads_caches_only: task.reads_caches_only,
+            may_write_actions: task.may_write_actions,
             elsewhere,
         }
     }
@@ -96,6 +107,8 @@ pub(crate) struct Told {
     pub(crate) variables: Vec<(&'static str, String)>,
     /// What must not be shown; empty unless it is new.
     pub(crate) secrets: Vec<String>,
+    /// With what its process may ask who the job is, if the job may say so.
+    pub(crate) pass: Option<Pass>,
 }
 
 impl Gateway {
@@ -103,23 +116,26 @@ impl Gateway {
         Self { services, facts, directory, running: Mutex::default() }
     }
 
-    /// The variables by which an action finds the gateway, which is started if it is not there yet.
+    /// The variables by which an action finds the gateway, which is started if it is not there yet. They are for
+    /// one process, which is about to start.
     pub(crate) fn tell(&self) -> Result<Told, String> {
+        let failed = |error: io::Error| {
+            format!("cannot offer caches and artifacts to actions on loopback: {error}")
+        };
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = running.is_none();
         let running = match &mut *running {
             Some(running) => running,
-            none => {
-                let started = self.start().map_err(|error| {
-                    format!("cannot offer caches and artifacts to actions on loopback: {error}")
-                })?;
-                none.insert(started)
-            }
+            none => none.insert(self.start().map_err(failed)?),
         };
         let door = &running.door;
-        let tokens = [&door.tokens.runtime, &door.tokens.identity];
-        let secrets = if is_new { tokens.map(String::clone).to_vec() } else { Vec::new() };
-        Ok(Told { variables: self.variables(door), secrets })
+        let give = || door.passes.give(Leader::default());
+        let pass = self.facts.may_identify.then(give).transpose().map_err(failed)?;
+        let mut secrets: Vec<String> = pass.iter().map(|pass| pass.word().to_owned()).collect();
+        if is_new {
+            secrets.push(door.tokens.runtime.clone());
+        }
+        Ok(Told { variables: self.variables(door, pass.as_ref()), secrets, pass })
     }
 
     fn start(&self) -> io::Result<Running> {
@@ -136,7 +152,7 @@ impl Gateway {
         Ok(Running { server, door })
     }
 
-    fn variables(&self, door: &Door) -> Vec<(&'static str, String)> {
+    fn variables(&self, door: &Door, pass: Option<&Pass>) -> Vec<(&'static str, String)> {
         let base = door.address("");
         let mut all = vec![
             ("ACTIONS_RUNTIME_URL", base.clone()),
@@ -145,9 +161,13 @@ impl Gateway {
             ("ACTIONS_CACHE_URL", base),
             ("ACTIONS_CACHE_SERVICE_V2", "True".to_owned()),
         ];
-        if self.facts.may_identify {
+        if self.facts.reads_caches_only {
+            // So that clients that know of it do not pack what would be refused.
+            all.push(("ACTIONS_CACHE_MODE", "read".to_owned()));
+        }
+        if let Some(pass) = pass {
             all.push(("ACTIONS_ID_TOKEN_REQUEST_URL", door.address(oidc::PATH_AND_QUERY)));
-            all.push(("ACTIONS_ID_TOKEN_REQUEST_TOKEN", door.tokens.identity.clone()));
+            all.push(("ACTIONS_ID_TOKEN_REQUEST_TOKEN", pass.word().to_owned()));
         }
         if !self.facts.elsewhere {
             let api = door.address(rest::BASE);

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::door::Door;
+use super::passes::Used;
 use super::request::{Answer, Reply, Request};
 use super::services::Refusal;
 
@@ -12,7 +13,7 @@ pub(super) const PATH_AND_QUERY: &str = "oidc/token?api-version=2.0";
 /// An audience is an address, most often.
 const LONGEST_AUDIENCE: usize = 2048;
 
-pub(super) fn answer(door: &Door, request: &Request<'_>) -> Answer {
+pub(super) fn answer(door: &Door, request: &Request<'_>, pass: &Used) -> Answer {
     let audience = request.parameter("audience").filter(|audience| !audience.is_empty());
     if audience.as_ref().is_some_and(|audience| audience.len() > LONGEST_AUDIENCE) {
         return Err(Refusal::invalid("the audience is too long").into());
@@ -20,7 +21,7 @@ pub(super) fn answer(door: &Door, request: &Request<'_>) -> Answer {
     let issuer = door.address("");
     let issuer = issuer.trim_end_matches('/');
     let value = door.services.id_token(issuer, audience.as_deref())?;
-    tracing::info!(audience, "the job asked for a token that says who it is");
+    pass.note(&value);
     Ok(Reply::json(&json!({"count": value.len(), "value": value})))
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::door::{Door, no_such};
 use super::request::{Answer, Reply, Request, decode};
-use super::services::Refusal;
+use super::services::{Reason, Refusal};
 
 /// Where the interface is, without a slash at the end.
 pub(super) const BASE: &str = "api/v3";
@@ -46,6 +46,10 @@ pub(super) fn answer(door: &Door, request: &Request<'_>, rest: &str) -> Answer {
             Ok(Reply::empty("302 Found").header("Location", address))
         }
         ("DELETE", ["actions", "artifacts", id]) => {
+            if !door.facts.may_write_actions {
+                let message = "the job lacks `actions: write` in its `permissions`";
+                return Err(Refusal::new(Reason::Forbidden, message).into());
+            }
             door.services.delete_artifact(numbered(door, id)?.id)?;
             Ok(Reply::empty("204 No Content"))
         }

@@ -5,7 +5,9 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
+use kiln_blob::tree;
 use kiln_proto::content::{Artifact, Cache, FindCache, NewArtifact, NewCache};
+use kiln_proto::result::{AskResult, FoundResult};
 
 /// What a job can leave behind and find again. All of it may take as long as its bytes do.
 pub trait Services: fmt::Debug + Send + Sync {
@@ -17,6 +19,12 @@ pub trait Services: fmt::Debug + Send + Sync {
 
     /// A cache is there from now on; returns its number.
     fn complete_cache(&self, id: i64, new: &NewCache, bytes: &Spooled) -> Result<i64, Refusal>;
+
+    /// Where the chunks of trees are that the job may read, and where it can add some.
+    fn trees(&self) -> Result<Box<dyn tree::Shelf>, Refusal>;
+
+    /// A cache that is a tree is there from now on; returns its number. Its packs are on the shelf.
+    fn complete_tree(&self, id: i64, new: &NewCache, tree: &tree::Saved) -> Result<i64, Refusal>;
 
     /// The complete artifacts of the run.
     fn artifacts(&self) -> Result<Vec<Artifact>, Refusal>;
@@ -47,10 +55,22 @@ pub trait Services: fmt::Debug + Send + Sync {
     /// keys of whoever signs here.
     fn id_token(&self, issuer: &str, audience: Option<&str>) -> Result<String, Refusal>;
 
+    /// Results of earlier jobs; nothing where none are kept.
+    fn results(&self) -> Option<&dyn Results> {
+        None
+    }
+
     /// The public keys of whoever signs here; nothing when they are elsewhere.
     fn keys(&self) -> Option<serde_json::Value> {
         None
     }
+}
+
+/// Results of jobs that can be used again.
+pub trait Results {
+    /// Whether the result of an earlier job stands for this one. If not, this one is remembered with its
+    /// fingerprint, and counts for others once it is green.
+    fn earlier(&self, asked: &AskResult) -> Result<FoundResult, Refusal>;
 }
 
 /// The bytes of an upload, whole, in a file that goes with the job.

@@ -6,6 +6,7 @@ use std::net::{Shutdown, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 
+use kiln_blob::tree;
 use kiln_core::value::Object;
 use kiln_proto::content::{Artifact, Cache, FindCache, NewArtifact, NewCache};
 use serde_json::{Value, json};
@@ -49,17 +50,22 @@ impl World {
     }
 
     fn over(directory: tempfile::TempDir, services: Arc<dyn Services>) -> Self {
-        let facts = Facts {
+        let gateway = Gateway::new(services, Self::facts(), directory.path().join("spool"));
+        Self { directory, gateway }
+    }
+
+    fn facts() -> Facts {
+        Facts {
             repository: REPOSITORY.to_owned(),
             default_branch: "trunk".to_owned(),
             reference: "refs/heads/main".to_owned(),
             run: "7".to_owned(),
             token: "a-token-of-the-job".to_owned(),
             may_identify: true,
+            reads_caches_only: false,
+            may_write_actions: false,
             elsewhere: false,
-        };
-        let gateway = Gateway::new(services, facts, directory.path().join("spool"));
-        Self { directory, gateway }
+        }
     }
 
     fn variable(&self, name: &str) -> String {
@@ -156,6 +162,21 @@ fn blocks_in_any_order_become_what_the_list_says_and_the_list_may_be_repeated() 
 }
 
 /// R8
+/// R8
+#[test]
+fn a_job_that_may_only_read_caches_tells_its_actions() {
+    let mode = |gateway: &Gateway| {
+        let variables = gateway.tell().unwrap().variables;
+        variables.into_iter().find(|(name, _)| *name == "ACTIONS_CACHE_MODE").map(|(_, mode)| mode)
+    };
+    let usual = World::new();
+    assert_eq!(mode(&usual.gateway), None, "without a word, clients read and write");
+    let facts = Facts { reads_caches_only: true, ..World::facts() };
+    let spool = usual.directory.path().join("another spool");
+    let reads = Gateway::new(Arc::clone(&usual.gateway.services), facts, spool);
+    assert_eq!(mode(&reads).as_deref(), Some("read"));
+}
+
 #[test]
 fn what_is_read_has_a_length_and_ranges() {
     let world = World::new();
@@ -185,8 +206,10 @@ fn what_is_read_has_a_length_and_ranges() {
 fn every_door_has_its_token_and_every_address_its_word() {
     let world = World::new();
     let url = world.create("k");
-    let (runtime, identity) =
-        (world.variable("ACTIONS_RUNTIME_TOKEN"), world.variable("ACTIONS_ID_TOKEN_REQUEST_TOKEN"));
+    let runtime = world.variable("ACTIONS_RUNTIME_TOKEN");
+    let pass = world.gateway.tell().unwrap().pass.unwrap();
+    pass.leader().is_this_process();
+    let identity = pass.word().to_owned();
     let check = |method: &str, path: &str, token: &str, expect: u16| {
         let headers = format!("Authorization: Bearer {token}\r\n");
         let heard = world.ask(method, path, &headers, b"{}");
@@ -210,6 +233,16 @@ fn every_door_has_its_token_and_every_address_its_word() {
     check("GET", oidc, &runtime, 401);
     check("GET", oidc, &identity, 200);
     check("GET", "/", &runtime, 404);
+    assert_eq!(pass.issued().len(), 1);
+    // A word is good for its process, and as long as that runs.
+    let other = world.gateway.tell().unwrap().pass.unwrap();
+    assert_ne!(other.word(), identity);
+    let process = other.leader().is_another();
+    check("GET", oidc, other.word(), 403);
+    drop(process);
+    assert!(other.issued().is_empty());
+    drop(pass);
+    check("GET", oidc, &identity, 401);
     for wrong in [
         url.replace("sig=", "sig=0"),
         url.replace("/blobs/1", "/blobs/2"),
@@ -369,6 +402,12 @@ impl Services for Strict {
         self.no()
     }
     fn complete_cache(&self, _: i64, _: &NewCache, _: &Spooled) -> Result<i64, Refusal> {
+        self.no()
+    }
+    fn trees(&self) -> Result<Box<dyn tree::Shelf>, Refusal> {
+        self.no()
+    }
+    fn complete_tree(&self, _: i64, _: &NewCache, _: &tree::Saved) -> Result<i64, Refusal> {
         self.no()
     }
     fn artifacts(&self) -> Result<Vec<Artifact>, Refusal> {

@@ -17,8 +17,6 @@ const LIFE: u64 = 5 * 24 * 60 * 60;
 pub(super) struct Tokens {
     /// For caches and artifacts: what clients look into for the ids of the run and the job.
     pub(super) runtime: String,
-    /// For asking who the job is.
-    pub(super) identity: String,
     /// How the run is called in what clients send back.
     pub(super) run: String,
     pub(super) job: String,
@@ -38,7 +36,7 @@ impl Tokens {
         let runtime = jwt(&json!({"alg": "HS256", "typ": "JWT"}), &claims, |text| {
             hmac::sign(&key, text).as_ref().to_vec()
         });
-        Ok(Self { runtime, identity: random::hex::<32>()?, run, job })
+        Ok(Self { runtime, run, job })
     }
 }
 

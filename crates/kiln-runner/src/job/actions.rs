@@ -1,4 +1,4 @@
-//! `uses` steps: local, fetched, composite and JavaScript actions, and the built-in checkout.
+//! `uses` steps: local, fetched, composite and JavaScript actions, and those that are built in.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,12 +10,23 @@ use kiln_lang::engine::evaluate_template;
 use kiln_lang::expr::coerce::to_text;
 
 use crate::action::{Author, Checkout, load};
+use crate::gateway::Pass;
 
+use super::artifact;
+use super::cache::Part;
 use super::driver::{Done, JobRun};
 use super::environment::{Variables, input_name, state_name};
 use super::execute::{Executed, ProcessParts};
 use super::frame::{ActionPlace, Frame, MAX_DEPTH};
 use super::post::Post;
+
+/// An action whose work Kiln can do itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BuiltIn {
+    Checkout,
+    Cache(Part),
+    Artifact(artifact::Part),
+}
 
 impl JobRun<'_, '_> {
     pub(super) fn use_action(
@@ -30,8 +41,15 @@ impl JobRun<'_, '_> {
             return Err(format!("composite actions are nested deeper than {MAX_DEPTH} levels"));
         }
         let with = self.variables(frame, used.with.as_ref())?;
-        if self.is_built_in(&used.target) {
-            return self.checkout(&with);
+        match self.built_in(&used.target) {
+            Some(BuiltIn::Checkout) => return self.checkout(&with),
+            Some(BuiltIn::Cache(part)) => {
+                return self.cache(frame, (id, part), &with, step_env, timeout);
+            }
+            Some(BuiltIn::Artifact(part)) => {
+                return self.artifact(frame, part, &with, step_env, timeout);
+            }
+            None => {}
         }
         let place = self.place(frame, &used.target)?;
         if let (Some(commit), UseTarget::Repository { reference, .. }) =
@@ -80,12 +98,16 @@ impl JobRun<'_, '_> {
         }
     }
 
-    /// Whether Kiln does this action's work itself.
-    pub(super) fn is_built_in(&self, target: &UseTarget) -> bool {
-        matches!(target, UseTarget::Repository { owner, repository, .. }
-            if owner == "actions"
-                && repository == "checkout"
-                && !self.shared.host.resolver.has(owner, repository))
+    /// Whether Kiln does this action's work itself: if the mirror has the published one, that is used.
+    pub(super) fn built_in(&self, target: &UseTarget) -> Option<BuiltIn> {
+        let UseTarget::Repository { owner, repository, path, .. } = target else { return None };
+        let found = match (owner.as_str(), repository.as_str()) {
+            ("actions", "checkout") => Some(BuiltIn::Checkout),
+            ("actions", "cache") => Part::of(path).map(BuiltIn::Cache),
+            ("actions", name) => artifact::Part::of(name, path).map(BuiltIn::Artifact),
+            _ => None,
+        };
+        found.filter(|_| !self.shared.host.resolver.has(owner, repository))
     }
 
     /// The folder of an action, fetched if it must be.
@@ -225,22 +247,32 @@ impl JobRun<'_, '_> {
         }
         let directory = frame.action.as_ref().map_or_else(PathBuf::new, |place| place.path.clone());
         let args = vec![directory.join(script).into_os_string()];
-        let offered = self.offered()?;
-        let parts =
-            ProcessParts { step_env: &frame.env, action_env: &action_env, timeout, offered };
-        self.execute(frame, node.program, args, &cwd, &parts)
+        let (offered, pass) = self.offered()?;
+        let leader = pass.as_ref().map(|pass| pass.leader().clone());
+        let parts = ProcessParts {
+            step_env: &frame.env,
+            action_env: &action_env,
+            timeout,
+            offered,
+            leader,
+        };
+        let done = self.execute(frame, node.program, args, &cwd, &parts);
+        for text in pass.iter().flat_map(Pass::issued) {
+            self.output().say(self.step, &text);
+        }
+        done
     }
 
     /// Where an action finds the repository and the services that it expects. Scripts are told none of it:
     /// they see the public address, so that links work, and have no use for the tokens.
-    fn offered(&self) -> Result<Variables, String> {
+    fn offered(&self) -> Result<(Variables, Option<Pass>), String> {
         let mut offered = Variables::default();
         let server = self.shared.host.origin.address(self.shared.tree)?;
         offered.insert("GITHUB_SERVER_URL".to_owned(), server);
         let told = self.shared.gateway.tell()?;
         self.output().conceal(&told.secrets);
         offered.extend(told.variables.into_iter().map(|(name, value)| (name.to_owned(), value)));
-        Ok(offered)
+        Ok((offered, told.pass))
     }
 
     fn checkout(&mut self, with: &Variables) -> Result<Done, String> {

@@ -23,6 +23,7 @@ use super::background::{Background, Slots};
 use super::contexts::StepEnv;
 use super::environment::{Environment, PathAdditions, Variables, job_variables};
 use super::frame::Frame;
+use super::limits::confine;
 use super::output::Output;
 use super::post::Posts;
 use super::task::{Report, Reporter, StepEnd, Task};
@@ -47,7 +48,12 @@ pub struct Host {
     pub timeout: Duration,
     /// How long a step may print nothing.
     pub silence: Option<Duration>,
+    /// How long steps that run all the same have once the job was cancelled, or its time is over.
+    pub clean_up: Duration,
 }
+
+/// GitHub's time for what runs after a cancel.
+pub const CLEAN_UP: Duration = Duration::from_mins(5);
 
 /// Runs a job to its end. Cancelling `control` ends the running step; steps whose condition still
 /// holds run all the same.
@@ -59,14 +65,21 @@ pub fn run(
     tree: &Tree,
 ) -> Report {
     let Some(steps) = task.steps() else {
-        return Report { conclusion: Conclusion::Failure, outputs: Vec::new(), deployment: None };
+        return Report::of(Conclusion::Failure);
     };
     let shared = Shared::new(task, host, reporter, tree);
     thread::scope(|scope| {
         let mut run = JobRun::new(&shared, scope, control.clone());
         let mut frame = Frame::of_job(task.contexts.inputs.clone());
+        let unenforced = confine(tree, &steps.limits);
+        for what in &unenforced {
+            run.output().say(0, &format!("##[warning]{what} is not seen to on this runner"));
+        }
         match run.prepare(&frame) {
             Ok(()) => {
+                if let Some(outputs) = run.reused() {
+                    return Report { outputs, unenforced, ..Report::of(Conclusion::Success) };
+                }
                 run.pres(&mut frame, &steps.steps);
                 run.job_steps(&mut frame, &steps.steps);
             }
@@ -78,7 +91,7 @@ pub fn run(
         run.posts(&mut frame);
         let outputs = run.outputs(&mut frame);
         let deployment = run.deployment(&mut frame);
-        Report { conclusion: frame.status, outputs, deployment }
+        Report { outputs, deployment, unenforced, ..Report::of(frame.status) }
     })
 }
 
@@ -343,8 +356,14 @@ impl<'s, 'j> JobRun<'s, 'j> {
             return Ok(false);
         }
         self.despite_cancel = self.control.is_cancelled();
-        evaluate_text(condition, &self.env(frame, &Variables::default()))
-            .map(|value| truthy(&value))
+        let holds = evaluate_text(condition, &self.env(frame, &Variables::default()))
+            .map(|value| truthy(&value))?;
+        if holds && self.is_spent() {
+            let message = "##[warning]not run: the time for cleaning up is over";
+            self.output().say(self.step, message);
+            return Ok(false);
+        }
+        Ok(holds)
     }
 
     pub(super) fn tolerates(&mut self, frame: &Frame, step: &Step) -> bool {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use kiln_core::run::Conclusion;
 
 use crate::git::Leash;
-use crate::process::{Command, Control, End, Limits};
+use crate::process::{Command, Control, End, Leader, Limits};
 
 use super::driver::JobRun;
 use super::environment::{Environment, Layers, Variables, keep_from_proxies};
@@ -26,6 +26,8 @@ pub(super) struct ProcessParts<'p> {
     pub(super) timeout: Option<Duration>,
     /// What only actions are told: where they find what they expect.
     pub(super) offered: Variables,
+    /// Who wants to know of the process.
+    pub(super) leader: Option<Leader>,
 }
 
 pub(super) struct Executed {
@@ -52,16 +54,25 @@ impl JobRun<'_, '_> {
         layers.environment()
     }
 
-    /// What is left of the job's time. Once it is over, steps with `always()` have five minutes in all.
+    /// What is left of the job's time. Once it is over, or the job was cancelled, steps with `always()`
+    /// have [`Host::clean_up`](super::Host) in all.
     #[expect(clippy::disallowed_methods, reason = "a time limit needs the clock")]
     pub(super) fn time_left(&self) -> Duration {
-        const CLEAN_UP: Duration = Duration::from_mins(5);
-        let Some(deadline) = self.shared.deadline.get() else { return CLEAN_UP };
+        let clean_up = self.shared.host.clean_up;
         let now = Instant::now();
-        if now < *deadline {
-            return *deadline - now;
-        }
-        (*deadline + CLEAN_UP).saturating_duration_since(now)
+        let after = |end: Instant| clean_up.saturating_sub(now.saturating_duration_since(end));
+        let of_job = match self.shared.deadline.get() {
+            Some(deadline) if now < *deadline => *deadline - now,
+            Some(deadline) => after(*deadline),
+            None => clean_up,
+        };
+        let of_cancel = self.control.cancelled_since().map(after);
+        of_cancel.into_iter().chain([of_job]).min().unwrap_or_default()
+    }
+
+    /// Whether even what runs after a cancel, or after the job's time, has had its time.
+    pub(super) fn is_spent(&self) -> bool {
+        self.time_left().is_zero()
     }
 
     /// Whether the time of the job is over.
@@ -133,7 +144,7 @@ impl JobRun<'_, '_> {
         let command = Command { program, args, env, cwd: cwd.to_owned() };
         let wall = self.wall(parts.timeout);
         let mut sink = StepSink::new(&self.shared.output, self.step, allow_unsecure);
-        let end = self.start(&command, &mut sink, wall);
+        let end = self.start(&command, &mut sink, wall, parts.leader.clone());
         let mut said = std::mem::take(&mut sink.said);
         drop(sink);
         let end = end.map_err(|error| error.to_string())?;
@@ -144,12 +155,22 @@ impl JobRun<'_, '_> {
             End::Exited(code) => Some(code),
             _ => None,
         };
-        let (mut conclusion, why) = judge(end, wall, self.shared.host.silence);
+        let (mut conclusion, mut why) = judge(end, wall, self.shared.host.silence);
         if end == End::TimedOut && self.is_over() {
             conclusion = Conclusion::TimedOut;
+        } else if end == End::TimedOut && self.is_spent() {
+            conclusion = Conclusion::Cancelled;
+            let ago = span(self.shared.host.clean_up);
+            why = Some(format!("the job was cancelled {ago} ago: what still ran was ended"));
         }
         if let Some(why) = why {
             self.output().error(self.step, &why);
+        }
+        if let Some(over) = self.over_limit() {
+            self.output().error(self.step, &over);
+            if conclusion == Conclusion::Success {
+                conclusion = Conclusion::Failure;
+            }
         }
         let whole = self.take_in(&mut said, &left);
         if conclusion == Conclusion::Success && (said.failed || !whole) {
@@ -164,11 +185,12 @@ impl JobRun<'_, '_> {
         command: &Command,
         sink: &mut StepSink<'_, '_>,
         wall: Duration,
+        leader: Option<Leader>,
     ) -> io::Result<End> {
         let silence = self.shared.host.silence;
         let limits = Limits { wall: Some(wall), silence, ..Limits::default() };
         let control = self.step_control();
-        let tree = self.shared.tree.part()?;
+        let tree = self.shared.tree.part()?.led_by(leader);
         let outcome = self.shared.host.backend.run(command, sink, &control, &limits, &tree);
         self.shared.tree.take_back(&tree);
         Ok(outcome?.end)

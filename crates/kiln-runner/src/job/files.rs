@@ -72,7 +72,7 @@ pub(super) fn write(path: &Path, contents: &str) -> io::Result<()> {
 }
 
 /// Empties a file that [`write`] wrote. It may be gone.
-pub(super) fn wipe(path: &Path) {
+pub(crate) fn wipe(path: &Path) {
     if let Ok(file) = fs::OpenOptions::new().write(true).custom_flags(libc::O_NOFOLLOW).open(path) {
         let _ = file.set_len(0);
     }

@@ -83,6 +83,10 @@ impl<'r> Output<'r> {
         self.reporter.summary(step, &masked);
     }
 
+    pub(super) fn uploading(&self) {
+        self.reporter.uploading();
+    }
+
     /// Lets those who watch hear what was said so far.
     pub(super) fn flush(&self) {
         self.reporter.flush();

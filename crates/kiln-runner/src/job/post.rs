@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use kiln_core::plan::Script;
 use kiln_core::run::Conclusion;
 
+use super::cache::Later;
 use super::driver::JobRun;
 use super::environment::Variables;
 use super::frame::{ActionPlace, Frame};
@@ -41,10 +42,32 @@ impl Post {
     }
 }
 
+/// What is left for the end of the job.
+enum Left {
+    Script(Post),
+    Cache(Later),
+}
+
+impl Left {
+    fn key(&self) -> &str {
+        match self {
+            Self::Script(post) => &post.key,
+            Self::Cache(later) => &later.key,
+        }
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Self::Script(post) => &post.name,
+            Self::Cache(_) => "Cache",
+        }
+    }
+}
+
 /// The clean-ups of a job, and what actions saved on the way to them.
 #[derive(Default)]
 pub(super) struct Posts {
-    list: Vec<Post>,
+    list: Vec<Left>,
     states: BTreeMap<String, Vec<(String, String)>>,
 }
 
@@ -60,9 +83,18 @@ impl Posts {
 
     /// A step has one clean-up; the place of the first registration counts, the last one's contents.
     pub(super) fn register(&mut self, post: Post) {
-        match self.list.iter_mut().find(|known| known.key == post.key) {
-            Some(known) => *known = post,
-            None => self.list.push(post),
+        self.add(Left::Script(post));
+    }
+
+    /// A cache is to be saved at the end.
+    pub(super) fn register_cache(&mut self, later: Later) {
+        self.add(Left::Cache(later));
+    }
+
+    fn add(&mut self, left: Left) {
+        match self.list.iter_mut().find(|known| known.key() == left.key()) {
+            Some(known) => *known = left,
+            None => self.list.push(left),
         }
     }
 
@@ -72,23 +104,38 @@ impl Posts {
     }
 
     pub(super) fn take_over(&mut self, fork: Self) {
-        fork.list.into_iter().for_each(|post| self.register(post));
+        fork.list.into_iter().for_each(|left| self.add(left));
     }
 }
 
 impl JobRun<'_, '_> {
     /// Runs the clean-ups, the last action's first, even after a failure.
     pub(super) fn posts(&mut self, frame: &mut Frame) {
-        while let Some(post) = self.posts.list.pop() {
+        if !self.posts.list.is_empty() {
+            self.output().uploading();
+        }
+        while let Some(left) = self.posts.list.pop() {
             let step = self.begin();
-            self.output().step_started(step, &format!("Post {}", post.name));
-            let conclusion = self.post(frame, &post).unwrap_or_else(|message| {
+            self.output().step_started(step, &format!("Post {}", left.name()));
+            let done = match &left {
+                Left::Script(post) => self.post(frame, post),
+                Left::Cache(later) => self.post_cache(frame, later),
+            };
+            let conclusion = done.unwrap_or_else(|message| {
                 self.output().error(step, &message);
                 Conclusion::Failure
             });
             self.output().step_finished(step, StepEnd::same(conclusion));
             frame.worsen(conclusion);
         }
+    }
+
+    /// Only what a job leaves that went well is worth keeping.
+    fn post_cache(&mut self, frame: &Frame, later: &Later) -> Result<Conclusion, String> {
+        if !self.holds(frame, "success()")? {
+            return Ok(Conclusion::Skipped);
+        }
+        Ok(self.save_later(later))
     }
 
     fn post(&mut self, frame: &Frame, post: &Post) -> Result<Conclusion, String> {

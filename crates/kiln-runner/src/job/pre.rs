@@ -74,7 +74,7 @@ impl JobRun<'_, '_> {
         found: &mut Vec<Pre>,
     ) -> Result<(), String> {
         let is_fetched = matches!(used.target, UseTarget::Repository { .. });
-        if !is_fetched || self.is_built_in(&used.target) || frame.depth >= MAX_DEPTH {
+        if !is_fetched || self.built_in(&used.target).is_some() || frame.depth >= MAX_DEPTH {
             return Ok(());
         }
         let place = self.place(frame, &used.target)?;

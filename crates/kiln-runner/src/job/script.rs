@@ -57,6 +57,7 @@ impl JobRun<'_, '_> {
             action_env: &Variables::default(),
             timeout,
             offered: Variables::default(),
+            leader: None,
         };
         let done = self.execute(frame, script.program, args, &cwd, &parts);
         files::wipe(&script.path);

@@ -1,7 +1,6 @@
 //! What a job is given, and what it gives back.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use kiln_core::plan::{self, Plan, StepsJob};
@@ -13,7 +12,9 @@ use crate::gateway::Services;
 
 use super::annotations::Annotation;
 use super::deployment::Deployment;
+use super::files;
 use super::mask::Masker;
+use super::places::Places;
 
 /// One leg of a job, ready to run.
 #[derive(Debug, Clone)]
@@ -34,6 +35,10 @@ pub struct Task {
     pub services: Arc<dyn Services>,
     /// It has `id-token: write`: its actions may ask for words that say who it is.
     pub may_identify: bool,
+    /// It may find caches and not leave any: actions are told so.
+    pub reads_caches_only: bool,
+    /// It has `actions: write`: its steps may remove artifacts by GitHub's interface.
+    pub may_write_actions: bool,
     pub places: Places,
 }
 
@@ -66,39 +71,11 @@ pub struct Contexts {
     pub strategy: Object,
 }
 
-/// Where the job finds and leaves its files.
-#[derive(Debug, Clone)]
-pub struct Places {
-    pub workspace: PathBuf,
-    /// Emptied with the job.
-    pub temp: PathBuf,
-    /// The scripts of `run` steps and the files through which steps talk back.
-    pub scripts: PathBuf,
-    /// Tools that setup actions keep between jobs.
-    pub tool_cache: PathBuf,
-    /// Actions that were fetched, by commit.
-    pub actions: PathBuf,
-}
-
-impl Places {
-    /// The places of one job below a folder of its own. Nothing is made.
-    pub fn below(base: &Path, repository: &str, tool_cache: &Path, actions: &Path) -> Self {
-        // The folder of the repository is named like it, as on GitHub.
-        let name = repository.rsplit('/').next().unwrap_or(repository);
-        Self {
-            workspace: base.join("work").join(name).join(name),
-            temp: base.join("temp"),
-            scripts: base.to_owned(),
-            tool_cache: tool_cache.to_owned(),
-            actions: actions.to_owned(),
-        }
-    }
-}
-
 /// Writes the payload of the event as actions read it.
 pub(crate) fn write_event(github: &Object, path: &Path) -> Result<(), String> {
     let payload = json::write(&github.get("event").cloned().unwrap_or_default())?;
-    fs::write(path, payload).map_err(|error| format!("cannot write `{}`: {error}", path.display()))
+    files::write(path, &payload)
+        .map_err(|error| format!("cannot write `{}`: {error}", path.display()))
 }
 
 /// How a job ended.
@@ -107,6 +84,15 @@ pub struct Report {
     pub conclusion: Conclusion,
     pub outputs: Vec<(String, String)>,
     pub deployment: Option<Deployment>,
+    /// Limits of the job that nothing here sees to.
+    pub unenforced: Vec<String>,
+}
+
+impl Report {
+    /// An end, and nothing besides.
+    pub(crate) fn of(conclusion: Conclusion) -> Self {
+        Self { conclusion, outputs: Vec::new(), deployment: None, unenforced: Vec::new() }
+    }
 }
 
 /// How a step ended: before and after `continue-on-error`.
@@ -135,6 +121,8 @@ pub trait Reporter: Sync {
     fn step_finished(&self, step: usize, end: StepEnd);
     fn annotation(&self, step: usize, annotation: &Annotation);
     fn summary(&self, step: usize, markdown: &str);
+    /// The steps are done; what they leave is stored now.
+    fn uploading(&self) {}
     /// A good moment to write out what was buffered.
     fn flush(&self) {}
 }

@@ -7,7 +7,8 @@ use kiln_lang::expr::coerce::to_text;
 use super::environment::Variables;
 use super::files::CommandFiles;
 use super::frame::Frame;
-use super::task::{Places, Task};
+use super::places::Places;
+use super::task::Task;
 
 /// Properties of the `github` context that are variables as well, as with GitHub's runner.
 const VARIABLES: [&str; 29] = [
@@ -94,7 +95,8 @@ pub(super) fn is_protected(name: &str, task: &Task) -> bool {
     name.starts_with("RUNNER_")
 }
 
-fn arch() -> &'static str {
+/// The architecture of this machine, as `runner.arch` has it.
+pub fn arch() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "X64",
         "aarch64" => "ARM64",

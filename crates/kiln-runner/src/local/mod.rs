@@ -363,7 +363,7 @@ impl World<'_> {
         for leg in self.pool.claimable() {
             self.event(Event::Claimed { leg, runner: 0 });
             let attempt = self.hood.legs[&leg].attempt;
-            self.event(Event::Started { leg, attempt });
+            self.event(Event::Started { leg, attempt, preparing: None });
             self.pool.release(leg, attempt);
         }
     }

@@ -31,6 +31,8 @@ pub(super) struct Queued {
     pub(super) environment: Result<Option<String>, String>,
     /// It has `id-token: write`.
     pub(super) may_identify: bool,
+    /// It has `actions: write`.
+    pub(super) may_write_actions: bool,
     /// What it sees of the secrets, or why they could not be handed on to it.
     pub(super) secrets: Result<Vec<(String, String)>, String>,
 }
@@ -177,7 +179,7 @@ impl<'p> Pool<'p> {
             (self.progress)(Progress::Lines { leg, step: 0, text });
             let conclusion = Conclusion::Failure;
             (self.progress)(Progress::JobFinished { leg, conclusion });
-            Report { conclusion, outputs: Vec::new(), deployment: None }
+            Report::of(conclusion)
         })
     }
 
@@ -188,7 +190,7 @@ impl<'p> Pool<'p> {
             let message = self.masker.mask_text(&message);
             let text = format!("##[error]{message}\n").into_bytes();
             (self.progress)(Progress::Lines { leg, step: 0, text });
-            Report { conclusion: Conclusion::Failure, outputs: Vec::new(), deployment: None }
+            Report::of(Conclusion::Failure)
         });
         if let Some(deployment) = report.deployment.clone() {
             (self.progress)(Progress::Deployed { leg, deployment });
@@ -226,6 +228,9 @@ impl<'p> Pool<'p> {
             masker: self.masker.clone(),
             services: Arc::new(services),
             may_identify: queued.may_identify,
+            // What lies on this machine is its owner's.
+            reads_caches_only: false,
+            may_write_actions: queued.may_write_actions,
             places: room.places.clone(),
         };
         let log = log_path(&options.directory, leg);

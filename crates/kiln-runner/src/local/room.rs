@@ -51,32 +51,15 @@ impl Room {
     /// Whether its folders are folders, and hold nothing that the job put beside its workspace. A link
     /// in the place of a folder would lead the tidying astray.
     fn is_intact(&self) -> bool {
-        let inner = self.places.workspace.parent();
-        let Some((inner, work)) = inner.and_then(|inner| Some((inner, inner.parent()?))) else {
-            return false;
+        let [base, temp, work, inner, _] = self.places.folders();
+        let is_folder = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.is_dir());
+        let holds_only_ours = |folder: &Path| {
+            let is_ours = |entry: io::Result<fs::DirEntry>| {
+                entry.is_ok_and(|entry| self.places.is_ours(&entry))
+            };
+            fs::read_dir(folder).is_ok_and(|mut entries| entries.all(is_ours))
         };
-        let base = &self.places.scripts;
-        let folders = [base, work, inner, &self.places.temp];
-        let is_folder = |path: &&Path| path.symlink_metadata().is_ok_and(|found| found.is_dir());
-        folders.map(|path| -> &Path { path }).iter().all(is_folder)
-            && holds_only(work, |entry| entry.file_name() == inner.file_name().unwrap_or_default())
-            && holds_only(inner, |entry| {
-                entry.file_name() == self.places.workspace.file_name().unwrap_or_default()
-            })
-            && holds_only(base, |entry| is_ours(entry, work, &self.places.temp))
-    }
-}
-
-fn holds_only(folder: &Path, expected: impl Fn(&fs::DirEntry) -> bool) -> bool {
-    fs::read_dir(folder).is_ok_and(|entries| entries.flatten().all(|entry| expected(&entry)))
-}
-
-/// The two folders, and empty files for the next step.
-fn is_ours(entry: &fs::DirEntry, work: &Path, temp: &Path) -> bool {
-    let path = entry.path();
-    path == work || path == temp || {
-        let is_empty = |found: fs::Metadata| found.is_file() && found.len() == 0;
-        path.symlink_metadata().is_ok_and(is_empty)
+        is_folder(temp) && [base, work, inner].iter().all(|it| is_folder(it) && holds_only_ours(it))
     }
 }
 

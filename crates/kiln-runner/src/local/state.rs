@@ -48,7 +48,8 @@ impl Names<'_> {
         Queued {
             environment: leg_environment(self.expressions, self.hood, leg),
             secrets: self.secrets(leg),
-            may_identify: self.may_identify(row.node),
+            may_identify: self.may_write(row.node, Scope::IdToken),
+            may_write_actions: self.may_write(row.node, Scope::Actions),
             leg,
             workflow: scope.workflow,
             job: node.job,
@@ -79,13 +80,13 @@ impl Names<'_> {
     }
 
     /// A job of a called workflow that says nothing of its permissions has those of the call.
-    fn may_identify(&self, node: NodeNo) -> bool {
+    fn may_write(&self, node: NodeNo, what: Scope) -> bool {
         let scope = &self.hood.scopes[&self.hood.nodes[&node].scope];
         let workflow = &self.hood.run.plan.workflows[scope.workflow];
         let said = self.hood.job_of(node).permissions.as_ref().or(workflow.permissions.as_ref());
         match (said, scope.caller) {
-            (Some(said), _) => said.get(Scope::IdToken) == Access::Write,
-            (None, Some(caller)) => self.may_identify(self.hood.legs[&caller].node),
+            (Some(said), _) => said.get(what) == Access::Write,
+            (None, Some(caller)) => self.may_write(self.hood.legs[&caller].node, what),
             (None, None) => false,
         }
     }

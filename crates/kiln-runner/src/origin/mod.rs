@@ -88,6 +88,11 @@ impl Origin {
         })
     }
 
+    /// The commit that runs.
+    pub fn commit(&self) -> &str {
+        &self.content.commit
+    }
+
     /// What `github.token` is.
     pub fn token(&self) -> &str {
         &self.token

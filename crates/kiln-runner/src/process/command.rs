@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::process::Pid;
 
 use super::child::Process;
-use super::{Tree, VARIABLE, orphans};
+use super::{Tree, VARIABLE, orphans, sys};
 
 #[derive(Clone, Debug, Default)]
 pub struct Command {
@@ -28,12 +28,13 @@ pub struct Command {
 
 /// Finds an executable file as a shell would. Relative folders in `path` are relative to `cwd`.
 pub fn find_program(name: &Path, path: &OsStr, cwd: &Path) -> Option<PathBuf> {
-    let is_executable = |file: &Path| {
-        let metadata = file.metadata();
-        metadata.is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
-    };
     let mut candidates = std::env::split_paths(path).map(|folder| cwd.join(folder).join(name));
     candidates.find(|file| is_executable(file))
+}
+
+fn is_executable(file: &Path) -> bool {
+    let metadata = file.metadata();
+    metadata.is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
 /// What a process reads and writes instead of nothing and a pipe.
@@ -59,6 +60,9 @@ impl Command {
             None => (Stdio::null(), Stdio::piped()),
         };
         let mut command = std::process::Command::new(&program);
+        if let Some(cage) = tree.cage() {
+            sys::join(&mut command, cage.doors()?);
+        }
         command
             .args(&self.args)
             .env_clear()
@@ -71,6 +75,9 @@ impl Command {
             .stderr(Stdio::piped());
         let started = start_unless_busy(&mut command);
         let (mut child, pid) = started.map_err(|error| self.explain(&program, &error))?;
+        if let Some(leader) = tree.leader() {
+            leader.began(pid);
+        }
         let process = Process::new(pid)?;
         let stdout = child.stdout.take().map(OwnedFd::from);
         let stderr = child.stderr.take().expect("it was asked for");

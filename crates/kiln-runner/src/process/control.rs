@@ -2,8 +2,8 @@
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -73,6 +73,12 @@ impl Control {
         self.heeded.iter().any(killed)
     }
 
+    /// When it was cancelled first, also for what runs [despite that](Control::despite_cancel).
+    pub fn cancelled_since(&self) -> Option<Instant> {
+        let all = self.heeded.iter().map(|heeded| &heeded.switches);
+        all.filter_map(|switches| switches.cancel.since.get().copied()).min()
+    }
+
     /// Sleeps, unless it is cancelled meanwhile. Returns whether it slept to the end.
     pub fn sleep(&self, duration: Duration) -> bool {
         let end = Instant::now() + duration;
@@ -114,17 +120,19 @@ impl Control {
 #[derive(Debug)]
 struct Switch {
     on: AtomicBool,
+    since: OnceLock<Instant>,
     event: OwnedFd,
 }
 
 impl Switch {
     fn new() -> io::Result<Self> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let on = AtomicBool::new(false);
-        Ok(Self { on, event })
+        let (on, since) = (AtomicBool::new(false), OnceLock::new());
+        Ok(Self { on, since, event })
     }
 
     fn turn_on(&self) {
+        self.since.get_or_init(Instant::now);
         if !self.on.swap(true, Ordering::SeqCst) {
             let written = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
             debug_assert!(written.is_ok(), "an event counter takes a first 1");
@@ -173,6 +181,9 @@ mod tests {
         assert!(!cleanup.is_cancelled() && !step.is_cancelled());
         step.cancel();
         assert!(step.is_cancelled() && !cleanup.is_cancelled());
+        assert!(job.cancelled_since().is_some());
+        assert_eq!(cleanup.cancelled_since(), job.cancelled_since(), "the first cancel counts");
+        assert_eq!(step.cancelled_since(), job.cancelled_since());
         job.kill();
         assert!(cleanup.is_killed() && cleanup.is_cancelled() && step.is_killed());
     }

@@ -10,17 +10,20 @@
 //! exit status of children that were started elsewhere.
 //!
 //! Where a writable cgroup v2 exists, `cgroup.kill` would do the sweep's work in one write; the mark
-//! needs no privilege and works everywhere, so it came first.
+//! needs no privilege and works everywhere, so it came first. Control groups limit what a job uses: [`Cage`].
 #![expect(
     clippy::disallowed_methods,
     reason = "processes are started here, and their limits are measured in real time"
 )]
 
+mod cage;
 mod child;
 mod command;
 mod control;
 mod guard;
+mod lineage;
 mod lines;
+mod memory;
 mod orphans;
 mod run;
 mod stop;
@@ -28,9 +31,11 @@ mod sweep;
 mod sys;
 mod tree;
 
+pub use cage::{Bounds, Cage};
 pub use command::{Command, Ends, find_program};
 pub use control::Control;
 pub use guard::{Guard, guard_main};
+pub use lineage::Leader;
 pub use lines::{Ending, MAX_LINE, Sink, Stream};
 pub use orphans::{become_subreaper, reap_orphans};
 pub use run::{End, Limits, Outcome, Patience, run, run_between};

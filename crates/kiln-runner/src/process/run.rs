@@ -213,6 +213,9 @@ impl<'a> Running<'a> {
         match source {
             Source::Exit => {
                 if let Some((status, usage)) = self.process.take_status()? {
+                    if let Some(leader) = self.tree.leader() {
+                        leader.ended();
+                    }
                     let at = now;
                     self.ended = Some(Ended { at, status, usage });
                 }

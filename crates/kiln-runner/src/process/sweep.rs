@@ -172,13 +172,13 @@ struct Look {
 
 /// A process: pids are used again, but not for two that started at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Member {
-    pid: i32,
-    start: u64,
+pub(super) struct Member {
+    pub(super) pid: i32,
+    pub(super) start: u64,
 }
 
 impl Member {
-    fn is_alive(&self) -> bool {
+    pub(super) fn is_alive(&self) -> bool {
         read_entry(self.pid).is_some_and(|entry| entry.start == self.start)
     }
 
@@ -200,7 +200,7 @@ impl Member {
 }
 
 /// Adds descendants of these processes, and all in groups and sessions that they lead.
-fn add_kin(members: &mut BTreeSet<Member>, table: &BTreeMap<i32, Entry>) {
+pub(super) fn add_kin(members: &mut BTreeSet<Member>, table: &BTreeMap<i32, Entry>) {
     let mut pids: BTreeSet<i32> = members.iter().map(|member| member.pid).collect();
     loop {
         let belongs = |pid: i32, entry: &Entry| {
@@ -218,19 +218,37 @@ fn add_kin(members: &mut BTreeSet<Member>, table: &BTreeMap<i32, Entry>) {
     }
 }
 
+/// A process and all that it started, directly or not, as far as those in between are still there. None if it is
+/// not there itself.
+pub(super) fn descendants(root: Member) -> BTreeSet<Member> {
+    if !root.is_alive() {
+        return BTreeSet::new();
+    }
+    let table = process_table();
+    let (mut found, mut open) = (BTreeSet::from([root]), vec![root.pid]);
+    while let Some(parent) = open.pop() {
+        for (pid, entry) in table.iter().filter(|(_, entry)| entry.parent == parent) {
+            if found.insert(Member { pid: *pid, start: entry.start }) {
+                open.push(*pid);
+            }
+        }
+    }
+    found
+}
+
 /// What `/proc` says about a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Entry {
-    parent: i32,
+pub(super) struct Entry {
+    pub(super) parent: i32,
     group: i32,
     session: i32,
-    start: u64,
+    pub(super) start: u64,
     /// It is about to become another program, and has no environment for this moment.
     is_in_exec: bool,
 }
 
 /// All processes that have not ended, but this one.
-fn process_table() -> BTreeMap<i32, Entry> {
+pub(super) fn process_table() -> BTreeMap<i32, Entry> {
     let entry = |pid| Some((pid, read_entry(pid)?));
     all_pids().filter_map(entry).collect()
 }
@@ -251,7 +269,7 @@ fn last_pid() -> Option<i32> {
     load.split_ascii_whitespace().nth(4)?.parse().ok()
 }
 
-fn read_entry(pid: i32) -> Option<Entry> {
+pub(super) fn read_entry(pid: i32) -> Option<Entry> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     parse_stat(&String::from_utf8_lossy(&stat))
 }
@@ -277,7 +295,7 @@ fn parse_stat(stat: &str) -> Option<Entry> {
 }
 
 /// Reads the environment of a process in one system call, or as few as its size allows.
-fn read_environment(pid: i32, environment: &mut Vec<u8>) -> io::Result<()> {
+pub(super) fn read_environment(pid: i32, environment: &mut Vec<u8>) -> io::Result<()> {
     environment.clear();
     let file = File::open(format!("/proc/{pid}/environ"))?;
     while environment.len() < MAX_ENVIRONMENT {

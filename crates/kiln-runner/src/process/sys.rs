@@ -1,12 +1,14 @@
-//! The three system calls that no safe crate offers. The only unsafe code of this crate.
+//! What no safe crate offers of the system. The only unsafe code of this crate.
 #![expect(
     unsafe_code,
-    reason = "wait4 with resource usage, waitid with the pid, and ignored signals have no safe wrapper"
+    reason = "wait4 with resource usage, waitid with the pid, ignored signals, and what a process does before it becomes \
+              the program have no safe wrapper"
 )]
 
+use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::unix::process::ExitStatusExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -62,6 +64,18 @@ pub fn refuse_terminal() {
         // SAFETY: ignoring a signal installs no handler, so nothing of ours runs asynchronously.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
+}
+
+/// Lets the process write to these files before it becomes the program: zero is whoever writes it.
+pub(super) fn join(command: &mut std::process::Command, groups: Vec<File>) {
+    let join = move || groups.iter().try_for_each(write_zero);
+    // SAFETY: between fork and exec only write(2) is called, on files that are open; nothing is allocated.
+    unsafe { command.pre_exec(join) };
+}
+
+fn write_zero(group: &File) -> io::Result<()> {
+    rustix::io::write(group, b"0")?;
+    Ok(())
 }
 
 fn usage_of(usage: &libc::rusage) -> Usage {

@@ -4,9 +4,12 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use super::Cage;
 use crate::random;
+
+use super::Leader;
 
 /// The environment variable with the mark: the tokens of the trees around it and its own, with colons
 /// between them. So a sweep of a run finds the processes of all its jobs, also those of another Kiln
@@ -25,6 +28,10 @@ pub struct Tree {
     /// Pipes that processes of ended steps still write to. They are kept open and read by later steps,
     /// so that a server in the background neither dies of a closed pipe nor waits at a full one.
     left: Mutex<Vec<OwnedFd>>,
+    /// What limits its processes.
+    cage: OnceLock<Arc<Cage>>,
+    /// Who wants to know of its process.
+    leader: Option<Leader>,
 }
 
 impl Tree {
@@ -38,7 +45,21 @@ impl Tree {
     pub fn child(&self) -> io::Result<Self> {
         let mut outer = self.outer.clone();
         outer.push(self.token.clone());
-        Self::below(outer)
+        let child = Self::below(outer)?;
+        if let Some(cage) = self.cage.get() {
+            let _ = child.cage.set(Arc::clone(cage));
+        }
+        Ok(child)
+    }
+
+    /// Limits all processes that are started in this tree, and in trees that are made within it, from now on.
+    /// What limits it already stays.
+    pub fn confine(&self, cage: Cage) {
+        let _ = self.cage.set(Arc::new(cage));
+    }
+
+    pub fn cage(&self) -> Option<&Cage> {
+        self.cage.get().map(|cage| &**cage)
     }
 
     /// A tree for one process of this one. It takes care of the pipes of those before it meanwhile; see
@@ -47,6 +68,17 @@ impl Tree {
         let part = self.child()?;
         part.leave(self.take_left());
         Ok(part)
+    }
+
+    /// Lets somebody know of the one process that is run in this tree.
+    #[must_use]
+    pub fn led_by(mut self, leader: Option<Leader>) -> Self {
+        self.leader = leader;
+        self
+    }
+
+    pub(super) fn leader(&self) -> Option<&Leader> {
+        self.leader.as_ref()
     }
 
     /// Keeps what a part left running alive.
@@ -114,8 +146,8 @@ impl Tree {
     }
 
     fn with(outer: Vec<String>, token: String) -> Self {
-        let left = Mutex::default();
-        Self { outer, token, left }
+        let (left, cage) = (Mutex::default(), OnceLock::new());
+        Self { outer, token, left, cage, leader: None }
     }
 }
 

@@ -12,7 +12,9 @@ use kiln_runner::backend::Dummy;
 use kiln_runner::gateway::local::{Artifacts, Caches, OnShelf, Shelf};
 use kiln_runner::git::Repository;
 use kiln_runner::job::mask::Masker;
-use kiln_runner::job::{Annotation, Contexts, Host, Places, Report, Reporter, StepEnd, Task, run};
+use kiln_runner::job::{
+    Annotation, CLEAN_UP, Contexts, Host, Places, Report, Reporter, StepEnd, Task, run,
+};
 use kiln_runner::origin::{Origin, Served};
 use kiln_runner::process::{Control, Tree};
 
@@ -45,9 +47,17 @@ impl Reporter for Notes {
     fn summary(&self, step: usize, markdown: &str) {
         self.add(format!("{step} sums up: {markdown}"));
     }
+    fn uploading(&self) {
+        self.add("uploads".to_owned());
+    }
 }
 
 fn dummy(steps: &str, control: &Control) -> (Report, Vec<String>) {
+    dummy_within(steps, control, CLEAN_UP)
+}
+
+/// The same with another time for what runs after a cancel.
+fn dummy_within(steps: &str, control: &Control, clean_up: Duration) -> (Report, Vec<String>) {
     let directory = tempfile::tempdir().unwrap();
     let workflow = format!(
         "on: push\njobs:\n  a:\n    runs-on: x\n    outputs: {{v: '${{{{ steps.one.outputs.v }}}}'}}\n    steps:\n{steps}"
@@ -68,6 +78,8 @@ fn dummy(steps: &str, control: &Control) -> (Report, Vec<String>) {
         masker: Masker::default(),
         services: Arc::new(OnShelf::new(shelf, &Object::new(), None)),
         may_identify: false,
+        reads_caches_only: false,
+        may_write_actions: false,
         places: Places {
             workspace: place("work"),
             temp: place("temp"),
@@ -80,12 +92,13 @@ fn dummy(steps: &str, control: &Control) -> (Report, Vec<String>) {
     let host = Host {
         backend: Box::new(Dummy),
         inherited: std::env::vars_os().collect(),
-        resolver: Resolver { mirror: None, store: place("actions") },
+        resolver: Resolver::new(None, place("actions")),
         origin: Origin::new(served, "me/it", "", "", &[]).unwrap(),
         name: "kiln".to_owned(),
         nodes: Arc::new(Nodes::configured(|_| None)),
         silence: None,
         timeout: Duration::from_mins(1),
+        clean_up,
     };
     let notes = Notes::default();
     let report = run(&task, &host, &notes, control, &Tree::new(None).unwrap());
@@ -146,4 +159,45 @@ fn a_cancel_between_a_condition_and_its_step_ends_the_step() {
         });
         assert_eq!(report.conclusion, Conclusion::Cancelled, "after {micros} µs");
     }
+}
+
+/// S14: what runs all the same has its time, and not the time of the job.
+#[test]
+fn a_step_that_always_runs_and_hangs_ends_after_a_cancel() {
+    let steps = "      - run: echo never\n      - {if: always(), run: sleep 600}\n      - {if: always(), run: echo too late}\n";
+    let control = Control::new().unwrap();
+    control.cancel();
+    let (report, notes) = dummy_within(steps, &control, Duration::from_secs(1));
+    assert_eq!(report.conclusion, Conclusion::Cancelled);
+    let has = |text: &str| notes.iter().any(|note| note.contains(text));
+    assert!(has("0 ends: skipped") && has("1 ends: cancelled") && has("2 ends: skipped"));
+    assert!(has("the job was cancelled 1.0 s ago: what still ran was ended"), "{notes:#?}");
+    assert!(has("2: ##[warning]not run: the time for cleaning up is over"), "{notes:#?}");
+    assert!(!has("2: too late") && !has("0: never"), "{notes:#?}");
+}
+
+/// S14: a time limit of its own is still a failure of the step.
+#[test]
+fn a_step_after_a_cancel_may_have_less_time_than_all_of_them() {
+    let steps = "      - {if: always(), run: sleep 600, timeout-minutes: 0.0005}\n      - {if: always(), run: echo in time}\n";
+    let control = Control::new().unwrap();
+    control.cancel();
+    let (report, notes) = dummy(steps, &control);
+    assert_eq!(report.conclusion, Conclusion::Failure);
+    assert!(notes.contains(&"1: in time".to_owned()), "{notes:#?}");
+}
+
+/// S6: only a job that leaves something says that it is being stored, and says so before.
+#[test]
+fn what_is_stored_at_the_end_is_announced() {
+    let control = Control::new().unwrap();
+    let steps =
+        "      - {uses: actions/cache@v4, with: {path: left, key: k}}\n      - run: echo done\n";
+    let (report, notes) = dummy(steps, &control);
+    assert_eq!(report.conclusion, Conclusion::Success, "{notes:#?}");
+    let at = |note: &str| notes.iter().position(|known| known.contains(note));
+    assert!(at("1 ends").is_some() && at("1 ends") < at("uploads"), "{notes:#?}");
+    assert!(at("uploads") < at("2 starts: Post"), "{notes:#?}");
+    let (_, notes) = dummy("      - run: echo done\n", &control);
+    assert!(!notes.contains(&"uploads".to_owned()), "{notes:#?}");
 }

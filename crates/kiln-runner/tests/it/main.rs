@@ -11,5 +11,6 @@
 mod agent;
 mod dummy;
 mod fuzz;
+mod hash_files;
 mod origin;
 mod process;

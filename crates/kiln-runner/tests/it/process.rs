@@ -1,5 +1,6 @@
 //! The process layer, with processes that behave badly. Nothing of them is left when a test ends.
 
+mod cage;
 mod guard;
 mod output;
 mod stop;

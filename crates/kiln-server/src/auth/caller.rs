@@ -14,6 +14,7 @@ use kiln_store::{Actor, ActorKind, Duty, Scope};
 
 use super::bearers::Known;
 use super::session;
+use super::steps::{self, Steps};
 use crate::app::Shared;
 use crate::clock;
 use crate::http::error::Failure;
@@ -32,6 +33,15 @@ enum Who {
     /// Authentication is off, which is only so on loopback.
     Local(Grants),
     Token(Arc<Known>),
+    /// The steps of a job, about its own repository; see [`super::OfRepo`].
+    Steps(Arc<ByJob>),
+}
+
+#[derive(Debug)]
+struct ByJob {
+    steps: Steps,
+    grants: Grants,
+    name: String,
 }
 
 impl Caller {
@@ -57,6 +67,7 @@ impl Caller {
         match &self.who {
             Who::Local(grants) => grants,
             Who::Token(known) => &known.grants,
+            Who::Steps(job) => &job.grants,
         }
     }
 
@@ -65,6 +76,7 @@ impl Caller {
         let actor = match &self.who {
             Who::Local(_) => Actor::new(ActorKind::Person, "local"),
             Who::Token(known) => Actor::new(ActorKind::Token, known.bearer.user.name.clone()),
+            Who::Steps(job) => Actor::new(ActorKind::Job, job.name.clone()),
         };
         match &self.address {
             Some(address) => actor.at(address.clone()),
@@ -76,6 +88,7 @@ impl Caller {
         match &self.who {
             Who::Local(_) => "local",
             Who::Token(known) => &known.bearer.user.name,
+            Who::Steps(job) => &job.name,
         }
     }
 
@@ -83,13 +96,14 @@ impl Caller {
         match &self.who {
             Who::Local(_) => "person",
             Who::Token(_) => "token",
+            Who::Steps(_) => "job",
         }
     }
 
     /// The person behind it; none when nobody has to say who they are.
     pub fn user(&self) -> Option<UserId> {
         match &self.who {
-            Who::Local(_) => None,
+            Who::Local(_) | Who::Steps(_) => None,
             Who::Token(known) => Some(known.bearer.user.id),
         }
     }
@@ -99,13 +113,27 @@ impl Caller {
     /// When what the caller holds in their hand ends; never for some.
     pub fn expires_at(&self) -> Option<Timestamp> {
         match &self.who {
-            Who::Local(_) => None,
+            Who::Local(_) | Who::Steps(_) => None,
             Who::Token(known) => known.bearer.token.expires_at,
         }
     }
 }
 
 impl Caller {
+    /// The job whose steps ask, if it is one.
+    pub fn steps(&self) -> Option<&Steps> {
+        match &self.who {
+            Who::Steps(job) => Some(&job.steps),
+            _ => None,
+        }
+    }
+
+    pub(super) fn of_steps(parts: &Parts, steps: Steps, grants: Grants) -> Self {
+        let name = steps.lease.job.slug();
+        let who = Who::Steps(Arc::new(ByJob { steps, grants, name }));
+        Self { who, address: address(parts) }
+    }
+
     /// Whoever the session of a browser stands for.
     pub async fn of_session(
         headers: &HeaderMap,
@@ -123,7 +151,7 @@ impl FromRequestParts<Shared> for Caller {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, Failure> {
-        let address = parts.extensions.get::<Peer>().map(|peer| peer.address.to_string());
+        let address = address(parts);
         if !app.config.authentication {
             must_be_local(parts, &app.config.public_url)?;
             return Ok(Self { who: Who::Local(Grants::everything()), address });
@@ -138,12 +166,19 @@ impl FromRequestParts<Shared> for Caller {
             });
         };
         let wrong = || Failure::unauthorized("the token is not known, was revoked or has expired");
+        if let Some(access) = app.signer.check_reading(&token) {
+            return Err(steps::refuse(app, access).await);
+        }
         if !Kind::Api.fits(&token) {
             return Err(wrong());
         }
         let known = app.bearers.find(&app.store, token::hash(&token)).await?.ok_or_else(wrong)?;
         Ok(Self { who: Who::Token(known), address })
     }
+}
+
+fn address(parts: &Parts) -> Option<String> {
+    parts.extensions.get::<Peer>().map(|peer| peer.address.to_string())
 }
 
 /// Where nobody has to say who they are, a page of somebody else must not speak for them: the browser

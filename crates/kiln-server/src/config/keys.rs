@@ -47,7 +47,7 @@ pub const KEYS: &[Key] = &[
     open(
         "public_url",
         "URL",
-        "`http://` and `listen`",
+        "`http://` (with `tls_cert`: `https://`) and `listen`",
         "Where people and runners reach the server, if that differs: behind a proxy, for example.",
     ),
     open(
@@ -82,24 +82,37 @@ pub const KEYS: &[Key] = &[
         "false",
         "Whether runners that serve all organizations may run steps without a container. `kiln up` sets it for its own runner.",
     ),
+    open(
+        "tls_cert",
+        "file",
+        "none",
+        "The certificate for HTTPS in PEM, with those that lead to its authority. Read again when it changes.",
+    ),
+    open("tls_key", "file", "none", "The key of `tls_cert` in PEM, without a password."),
     key(
         "trusted_proxies",
         "list of networks",
         "",
-        "Proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` count, such as `10.0.0.0/8`.",
+        "Proxies whose word about clients counts (`proxy_headers`), such as `10.0.0.0/8`.",
+    ),
+    key(
+        "proxy_headers",
+        "`x-forwarded` or `forwarded`",
+        "x-forwarded",
+        "Where trusted proxies say who asks: in `X-Forwarded-For` and `X-Forwarded-Proto`, or in `Forwarded` (RFC 7239).",
     ),
     open(
         "proxy",
         "URL",
         "none",
-        "The proxy for requests to others: for git, and for the jobs of `kiln up`, which can read it.",
+        "The proxy for requests to others: for git, for S3, and for the jobs of `kiln up`, which can read it.",
     ),
     key("no_proxy", "list of hosts", "", "Hosts that are reached without the proxy."),
     open(
         "ca_file",
         "file",
         "none",
-        "Certificates in PEM for git. The jobs of `kiln up` find them in `NODE_EXTRA_CA_CERTS`.",
+        "Certificates in PEM for git and S3, and for the runner and the command line beside a server with `tls_cert`. The jobs of `kiln up` find them in `NODE_EXTRA_CA_CERTS`.",
     ),
     key(
         "scheduling",
@@ -123,6 +136,12 @@ pub const KEYS: &[Key] = &[
     key("limits.job", "duration", "4h", "How long a job may take that sets no `timeout-minutes`."),
     key("limits.silence", "duration", "30m", "How long a job may print nothing."),
     key(
+        "limits.clean_up",
+        "duration",
+        "5m",
+        "How long steps have that run although their job was cancelled, or is over its time. Then they end, too.",
+    ),
+    key(
         "limits.log",
         "size",
         "64MB",
@@ -135,6 +154,12 @@ pub const KEYS: &[Key] = &[
         "After how long jobs fail that no runner could ever take.",
     ),
     key("limits.upload", "size", "16GiB", "How many bytes one upload may have."),
+    key(
+        "limits.open_uploads",
+        "size",
+        "64GiB",
+        "How many bytes one job may have on their way that it has not completed.",
+    ),
     key(
         "limits.caches",
         "size",
@@ -173,11 +198,12 @@ pub const KEYS: &[Key] = &[
     open("storage.s3_prefix", "path", "none", "A folder in the bucket, such as `ci/kiln`."),
     open("storage.s3_key_id", "text", "that of the machine", "The id of the key for the bucket."),
     open("storage.s3_secret", "text", "that of the machine", "The key for the bucket."),
+    key("keep.runs", "duration", "400d", "How long runs are kept after they ended."),
     key(
-        "keep.runs",
+        "keep.logs",
         "duration",
-        "400d",
-        "How long runs are kept after they ended, with their logs.",
+        "90d",
+        "How long the logs of a run are kept after it ended; they go with the run at the latest.",
     ),
     key(
         "keep.artifacts",
@@ -185,11 +211,36 @@ pub const KEYS: &[Key] = &[
         "90d",
         "How long artifacts are kept, at most, unless somebody keeps them.",
     ),
+    open(
+        "keep.pull_requests",
+        "duration",
+        "`keep.artifacts`",
+        "How long what runs of pull requests leave is kept: artifacts at most, and manifests that say nothing.",
+    ),
+    open(
+        "keep.default_branch",
+        "duration",
+        "`keep.artifacts`",
+        "The same of runs of the default branch that nobody scheduled.",
+    ),
+    open("keep.tags", "duration", "`keep.artifacts`", "The same of runs of tags and releases."),
+    open("keep.schedules", "duration", "`keep.artifacts`", "The same of scheduled runs."),
     key("keep.caches", "duration", "7d", "How long caches are kept that nobody uses."),
+    key(
+        "keep.results",
+        "duration",
+        "30d",
+        "How long the result of a job may be used again (`cache-result`).",
+    ),
     key("keep.events", "duration", "90d", "How long events are kept."),
     key("keep.audit", "duration", "400d", "How long the audit log is kept."),
     key("keep.webhook_deliveries", "duration", "30d", "How long deliveries of webhooks are kept."),
-    key("keep.trigger_keys", "duration", "30d", "How long an `Idempotency-Key` is remembered."),
+    key(
+        "keep.trigger_keys",
+        "duration",
+        "30d",
+        "How long keys of triggers are kept. An `Idempotency-Key` counts for 24 h, or for this if it is less.",
+    ),
     key("keep.parked_tasks", "duration", "90d", "How long tasks are kept that failed for good."),
     key(
         "keep.unused_bytes",
@@ -241,7 +292,7 @@ const INTRODUCTION: &str = "\
 Everything has a default: `kiln up` and `kiln server` need no configuration. What is set comes from, the
 strongest first:
 
-1. flags: `--listen`, `--data`, `--database`, `--public-url`, and `--set NAME=VALUE` for every setting;
+1. flags: `--listen`, `--data`, `--database`, `--public-url`, `--tls-cert`, `--tls-key`, and `--set NAME=VALUE` for every setting;
 2. the environment: `KILN_` and the name in capitals, with `_` for dots (`KILN_LIMITS_LOG=10MB`);
 3. a TOML file: `--config FILE`, else the one that `KILN_CONFIG` names, else `/etc/kiln/kiln.toml`;
 4. the default.

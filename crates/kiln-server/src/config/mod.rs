@@ -19,6 +19,7 @@ use kiln_store::Options;
 use kiln_store::retention::Keep;
 
 use crate::fleet::Rates;
+use crate::tls::{Fault, Files};
 
 pub use keys::{KEYS, Key, reference};
 pub use network::Network;
@@ -47,8 +48,9 @@ pub struct Config {
     /// Whether runners that serve everybody may run steps on their host. Only where everybody trusts
     /// everybody, as on one's own machine.
     pub allow_shared_host: bool,
-    /// Whose word about the address of a client counts.
-    pub trusted_proxies: Vec<Network>,
+    /// Where the certificate for HTTPS lies, if the server speaks it itself.
+    pub tls: Option<Files>,
+    pub proxies: Proxies,
     pub outbound: Outbound,
     /// Where bytes lie, and how many may come.
     pub storage: Storage,
@@ -56,6 +58,8 @@ pub struct Config {
     pub content: Content,
     /// Bytes that the log of a job may have; what is longer is cut.
     pub log_bytes: u64,
+    /// How long the logs of a run are kept after it ended.
+    pub keep_logs: Duration,
     /// How much runners may ask of this server.
     pub rates: Rates,
     pub limits: Limits,
@@ -68,6 +72,14 @@ pub struct Config {
     /// What is logged, as `tracing` filters it.
     pub log: String,
     pub log_json: bool,
+}
+
+/// Whose word about clients counts, and where they say it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Proxies {
+    pub trusted: Vec<Network>,
+    /// In `Forwarded` (RFC 7239), not in the headers that begin with `X-Forwarded-`.
+    pub forwarded: bool,
 }
 
 /// How others are reached.
@@ -86,10 +98,23 @@ pub struct Outbound {
 pub struct Content {
     /// How long an artifact is kept, at most, unless somebody keeps it.
     pub artifacts: Duration,
+    /// How long what runs of a kind leave is kept, where that is set.
+    pub of_kind: OfKind,
     /// How long a cache is kept that nobody uses.
     pub caches: Duration,
+    /// How long the result of a job may be used again.
+    pub results: Duration,
     /// How many bytes the caches of one repository may have.
     pub quota: u64,
+}
+
+/// How long what runs of each kind leave is kept, if that differs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OfKind {
+    pub pull_requests: Option<Duration>,
+    pub default_branch: Option<Duration>,
+    pub tags: Option<Duration>,
+    pub schedules: Option<Duration>,
 }
 
 impl Content {
@@ -107,6 +132,8 @@ pub struct Limits {
     pub job: Duration,
     /// How long a job may say nothing.
     pub silence: Duration,
+    /// How long steps have that run although their job was cancelled.
+    pub clean_up: Duration,
     /// Jobs that no runner could take fail after this.
     pub unsupported: Duration,
     pub connections: usize,
@@ -117,17 +144,23 @@ pub struct Limits {
 }
 
 impl Config {
-    /// Where the server on this machine is reached from this machine.
+    /// Where the server on this machine is reached from this machine. A certificate is good for names, so
+    /// with one the public address is the only one that is sure to be right.
     pub fn local_url(&self) -> String {
-        format!("http://{}", reachable(self.listen))
+        if self.tls.is_some() { self.public_url.clone() } else { self.usual_url() }
+    }
+
+    /// The address by which it listens.
+    fn usual_url(&self) -> String {
+        usual_url(self.tls.is_some(), self.listen)
     }
 
     /// The port that a server got which asked for any.
     pub fn listens_on(&mut self, address: SocketAddr) {
-        let is_usual = self.public_url == self.local_url();
+        let is_usual = self.public_url == self.usual_url();
         self.listen = address;
         if is_usual {
-            self.public_url = self.local_url();
+            self.public_url = self.usual_url();
         }
     }
 
@@ -162,9 +195,12 @@ impl Take<'_> {
         let url = self.optional("public_url", values::url);
         let database = self.optional("database", values::database);
         let connections = self.get("database_connections", |text| values::number(text, 2, 1_000));
+        let tls = self.tls();
+        let outbound = self.outbound();
         Config {
             listen,
-            public_url: url.unwrap_or_else(|| format!("http://{}", reachable(listen))),
+            public_url: url.unwrap_or_else(|| usual_url(tls.is_some(), listen)),
+            tls,
             database: match database {
                 Some(Options::Postgres { url, .. }) => Options::Postgres { url, connections },
                 Some(sqlite) => sqlite,
@@ -176,22 +212,29 @@ impl Take<'_> {
             logs_folder: self
                 .optional("logs_folder", values::path)
                 .unwrap_or_else(|| data.join("logs")),
-            storage: self.storage(&data),
+            storage: self.storage(&data, &outbound),
             data,
             authentication: self.get("authentication", values::flag),
             allow_shared_host: self.get("allow_shared_host", values::flag),
-            trusted_proxies: self.get("trusted_proxies", values::networks),
-            outbound: Outbound {
-                proxy: self.optional("proxy", values::proxy),
-                no_proxy: self.get("no_proxy", values::hosts),
-                ca_file: self.optional("ca_file", values::certificates),
+            proxies: Proxies {
+                trusted: self.get("trusted_proxies", values::networks),
+                forwarded: self.get("proxy_headers", values::is_forwarded),
             },
+            outbound,
             content: Content {
                 artifacts: self.get("keep.artifacts", values::duration),
+                of_kind: OfKind {
+                    pull_requests: self.optional("keep.pull_requests", values::duration),
+                    default_branch: self.optional("keep.default_branch", values::duration),
+                    tags: self.optional("keep.tags", values::duration),
+                    schedules: self.optional("keep.schedules", values::duration),
+                },
                 caches: self.get("keep.caches", values::duration),
+                results: self.get("keep.results", values::duration),
                 quota: self.get("limits.caches", values::size),
             },
             log_bytes: self.get("limits.log", values::size),
+            keep_logs: self.get("keep.logs", values::duration),
             rates: self.rates(),
             limits: self.limits(),
             keep: self.keep(),
@@ -201,6 +244,39 @@ impl Take<'_> {
             log: self.get("log", |text| Ok(text.to_owned())),
             log_json: self.get("log_format", values::is_json),
         }
+    }
+
+    fn outbound(&mut self) -> Outbound {
+        Outbound {
+            proxy: self.optional("proxy", values::proxy),
+            no_proxy: self.get("no_proxy", values::hosts),
+            ca_file: self.optional("ca_file", values::certificates),
+        }
+    }
+
+    /// A certificate and its key, which must fit together now; later the server looks itself.
+    fn tls(&mut self) -> Option<Files> {
+        let cert = self.optional("tls_cert", values::path);
+        let key = self.optional("tls_key", values::path);
+        let (name, why) = match (cert, key) {
+            (None, None) => return None,
+            (Some(_), None) => {
+                ("tls_cert", "a certificate needs its key; set `tls_key`".to_owned())
+            }
+            (None, Some(_)) => {
+                ("tls_key", "a key needs its certificate; set `tls_cert`".to_owned())
+            }
+            (Some(cert), Some(key)) => {
+                let files = Files { cert, key };
+                match files.load() {
+                    Ok(_) => return Some(files),
+                    Err(Fault::Cert(why)) => ("tls_cert", why),
+                    Err(Fault::Key(why)) => ("tls_key", why),
+                }
+            }
+        };
+        self.problems.push(self.settings.get(name).problem(&why));
+        None
     }
 
     fn rates(&mut self) -> Rates {
@@ -213,6 +289,7 @@ impl Take<'_> {
         Limits {
             job: self.get("limits.job", values::duration),
             silence: self.get("limits.silence", values::duration),
+            clean_up: self.get("limits.clean_up", values::duration),
             unsupported: self.get("limits.unsupported", values::duration),
             connections: self.get("limits.connections", |text| values::number(text, 1, 1_000_000)),
             requests: self.get("limits.requests", count),
@@ -265,6 +342,11 @@ impl Take<'_> {
             self.problems.push(self.settings.get("authentication").problem(&why));
         }
     }
+}
+
+fn usual_url(tls: bool, listen: SocketAddr) -> String {
+    let scheme = if tls { "https" } else { "http" };
+    format!("{scheme}://{}", reachable(listen))
 }
 
 /// An address that others can use: nobody reaches `0.0.0.0`.

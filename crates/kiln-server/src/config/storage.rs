@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kiln_blob::{Name, S3Options};
 
-use super::{Take, values};
+use super::{Outbound, Take, values};
 
 /// Where bytes lie, and how many may come.
 #[derive(Debug, Clone)]
@@ -15,33 +15,36 @@ pub struct Storage {
     pub grace: Duration,
     /// How many bytes one upload may have.
     pub largest: u64,
+    /// How many bytes one job may have on their way at once.
+    pub open: u64,
 }
 
 #[derive(Debug, Clone)]
 pub enum Place {
     Folder(PathBuf),
-    S3(S3Options),
+    S3(Box<S3Options>),
 }
 
 impl Take<'_> {
-    pub(super) fn storage(&mut self, data: &Path) -> Storage {
+    pub(super) fn storage(&mut self, data: &Path, outbound: &Outbound) -> Storage {
         let folder = self.optional("storage.folder", values::path);
-        let s3 = self.s3();
+        let s3 = self.s3(outbound);
         if let (Some(_), Some(s3)) = (&folder, &s3) {
             let why = format!("bytes go to the bucket `{}`; take one of the two away", s3.bucket);
             self.problems.push(self.settings.get("storage.folder").problem(&why));
         }
         Storage {
             place: match s3 {
-                Some(s3) => Place::S3(s3),
+                Some(s3) => Place::S3(Box::new(s3)),
                 None => Place::Folder(folder.unwrap_or_else(|| data.join("bytes"))),
             },
             grace: self.get("keep.unused_bytes", values::duration),
             largest: self.get("limits.upload", values::size),
+            open: self.get("limits.open_uploads", values::size),
         }
     }
 
-    fn s3(&mut self) -> Option<S3Options> {
+    fn s3(&mut self, outbound: &Outbound) -> Option<S3Options> {
         let bucket = self.optional("storage.s3_bucket", values::word);
         let region = self.get("storage.s3_region", values::word);
         let endpoint = self.optional("storage.s3_endpoint", values::url);
@@ -63,6 +66,8 @@ impl Take<'_> {
             self.problems.push(self.settings.get(name).problem(&why));
         }
         let key = id.zip(secret);
-        Some(S3Options { endpoint, key, prefix, ..S3Options::new(&bucket?, &region) })
+        let Outbound { proxy, no_proxy, ca_file } = outbound.clone();
+        let usual = S3Options::new(&bucket?, &region);
+        Some(S3Options { endpoint, key, prefix, proxy, no_proxy, ca_file, ..usual })
     }
 }

@@ -102,6 +102,15 @@ pub(super) fn networks(text: &str) -> Read<Vec<Network>> {
     list(text).map(Network::from_str).collect()
 }
 
+/// Whether proxies speak as RFC 7239 says.
+pub(super) fn is_forwarded(text: &str) -> Read<bool> {
+    match text {
+        "forwarded" => Ok(true),
+        "x-forwarded" => Ok(false),
+        _ => Err("expected `x-forwarded` or `forwarded`".to_owned()),
+    }
+}
+
 pub(super) fn policy(text: &str) -> Read<Policy> {
     Policy::parse(text).ok_or_else(|| "expected `fair` or `score`".to_owned())
 }

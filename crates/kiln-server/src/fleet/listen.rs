@@ -26,6 +26,8 @@ impl Inner {
 
     /// Reads all queues, and lets the runners know of new ones.
     pub(super) async fn refresh_queues(&self) -> Result<(), StoreError> {
+        // One after the other: what was read earlier must not replace what was read later.
+        let _turn = self.refreshing.lock().await;
         let found = self.store.read(async |tx| claims::queues(tx).await).await?;
         let mut state = locked(&self.state);
         let state = &mut *state;

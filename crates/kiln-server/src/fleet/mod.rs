@@ -50,6 +50,8 @@ struct Inner {
     rates: Rates,
     buckets: Buckets,
     state: Mutex<State>,
+    /// Held by whoever reads all queues.
+    refreshing: tokio::sync::Mutex<()>,
     waiting: Waiting,
     /// Signs of life on their way to the database.
     signs: Gather<RunnerId, bool>,
@@ -87,6 +89,7 @@ impl Fleet {
             rates,
             buckets: Buckets::default(),
             state: Mutex::default(),
+            refreshing: tokio::sync::Mutex::default(),
             waiting: Waiting::default(),
             signs,
         });
@@ -105,9 +108,15 @@ impl Fleet {
             let state = locked(&self.0.state);
             (state.taken_away, state.members.get(&id).cloned())
         };
-        if let Some(member) = known {
-            return Ok(member);
+        match known {
+            Some(member) => Ok(member),
+            // Boxed, as it is rare: all who wait would keep room for it.
+            None => Box::pin(self.load(id, before)).await,
         }
+    }
+
+    /// Reads a runner from the database. It is kept unless something was taken away since `before`.
+    async fn load(&self, id: RunnerId, before: u64) -> Result<Arc<Member>, StoreError> {
         let (runner, has) = self.0.store.read(async move |tx| member::read(tx, id).await).await?;
         if !locked(&self.0.state).has_queues {
             self.0.refresh_queues().await?;
@@ -196,7 +205,7 @@ impl Fleet {
         let (org, asked) = (kind.org, kind.queues.iter().map(|one| one.queue));
         let asked: Vec<QueueId> = asked.collect();
         let count = async move |tx: &mut Tx<'_>| claims::waiting_count(tx, &asked, org).await;
-        let count = self.0.store.read(count).await?;
+        let count = Box::pin(self.0.store.read(count)).await?;
         let mut state = locked(&self.0.state);
         if state.counts.len() > PIECE {
             state.counts.clear();

@@ -19,6 +19,9 @@ pub struct Failure {
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
+/// Where it is said what can be asked.
+const DOCUMENTATION: &str = "/api/openapi.json";
+
 /// What handlers return.
 pub type Answer<T> = Result<T, Failure>;
 
@@ -65,6 +68,11 @@ impl Failure {
         Self { wanted: Some(wanted), ..failure }
     }
 
+    /// 410: there was one, and its time is over.
+    pub fn gone(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::GONE, "gone", detail)
+    }
+
     /// 413: more than we take.
     pub fn too_large(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail)
@@ -106,6 +114,15 @@ impl Failure {
         self.status
     }
 
+    /// For clients of GitHub, some of which know what happened by GitHub's words.
+    fn message(&self) -> String {
+        match self.status {
+            StatusCode::UNAUTHORIZED => "Bad credentials".to_owned(),
+            StatusCode::NOT_FOUND => format!("Not Found: {}", self.detail),
+            _ => self.detail.clone(),
+        }
+    }
+
     /// For people.
     pub fn detail(&self) -> &str {
         &self.detail
@@ -127,6 +144,12 @@ impl From<StoreError> for Failure {
             StoreError::Full(reason) => {
                 tracing::error!(%reason, "the disk of the database is full");
                 Self::unavailable("the disk of the database is full; make room, then try again")
+            }
+            StoreError::ReadOnly(reason) => {
+                tracing::error!(%reason, "the database is read-only");
+                Self::unavailable(
+                    "the database is read-only; nothing can be changed before it is not",
+                )
             }
             StoreError::Closed => Self::unavailable("the server is stopping"),
             other => Self::internal(other),
@@ -152,9 +175,10 @@ impl IntoResponse for Failure {
             kind: format!("about:blank#{}", self.kind),
             title,
             status: self.status.as_u16(),
-            message: self.detail.clone(),
+            message: self.message(),
             detail: Some(self.detail),
             instance: request_id(),
+            documentation_url: Some(DOCUMENTATION.to_owned()),
             wanted: self.wanted,
         };
         let mut response = (self.status, Json(problem)).into_response();

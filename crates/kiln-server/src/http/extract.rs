@@ -48,7 +48,8 @@ impl<S: Send + Sync> FromRequest<S> for Body {
 }
 
 async fn body<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Failure> {
-    Bytes::from_request(request, state).await.map_err(|rejection: BytesRejection| {
+    // Boxed, so that a handler that waits for long keeps no room for what is long read.
+    Box::pin(Bytes::from_request(request, state)).await.map_err(|rejection: BytesRejection| {
         if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
             Failure::too_large("the body is larger than this address takes")
         } else {

@@ -22,13 +22,12 @@ use kiln_store::{Duty, Scope, Tx};
 use serde::Deserialize;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::error::{Answer, Failure};
 use super::extract::{self, Path, Query};
 use crate::app::{App, Shared};
 use crate::auth::{Caller, shown_token};
+use crate::http::routes::{Routes, routes};
 use crate::service::report;
 use crate::sources::{Location, SourceError, Sources};
 use crate::token::JobAccess;
@@ -40,8 +39,8 @@ const AHEAD: usize = 16;
 /// A client that takes nothing for this long is given up, and git with it.
 const STALLED: Duration = Duration::from_mins(1);
 
-pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(refs))
         .routes(routes!(upload_pack))
         .layer(DefaultBodyLimit::max(LONGEST))

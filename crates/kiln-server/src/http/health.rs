@@ -13,11 +13,10 @@ use serde::Serialize;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::error::{Answer, Failure};
 use crate::app::{App, Shared};
+use crate::http::routes::{Routes, routes};
 use crate::{clock, token};
 
 /// How long an answer about the database is good for.
@@ -27,8 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// How many runners are counted.
 const COUNTED: u32 = 1_000;
 
-pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(health)).routes(routes!(ready)).routes(routes!(startup))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(health)).routes(routes!(ready)).routes(routes!(startup))
 }
 
 /// Which process this is, and what was found out about its database a moment ago.

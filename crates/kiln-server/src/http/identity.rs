@@ -6,17 +6,16 @@ use axum::http::{HeaderName, HeaderValue, header};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::error::Answer;
 use super::openapi::Problems;
 use crate::app::Shared;
 use crate::auth::Caller;
+use crate::http::routes::{Routes, routes};
 use crate::service::content::{identity, rotate};
 
-pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(discovery)).routes(routes!(keys)).routes(routes!(new_key))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(discovery)).routes(routes!(keys)).routes(routes!(new_key))
 }
 
 /// Others ask for it with every token that they are shown; it changes rarely.
@@ -43,7 +42,7 @@ async fn keys(State(app): State<Shared>) -> Answer<([(HeaderName, HeaderValue); 
     Ok(([KEPT], Reply(identity::public_keys(&app).await?)))
 }
 
-/// A key that signs from now on.
+/// A key that signs from a quarter of an hour from now on.
 #[derive(Debug, Serialize, ToSchema)]
 struct NewKey {
     /// Its `kid`.
@@ -52,7 +51,8 @@ struct NewKey {
 
 /// Have a new key sign identity tokens
 ///
-/// The one before can be looked up for another day.
+/// It can be looked up at once and signs a quarter of an hour later, so that whoever remembers the keys knows it by
+/// then. The one before can be looked up for another day.
 #[utoipa::path(
     post, path = "/api/identity/keys", tag = "about",
     responses((status = 200, body = NewKey), Problems)

@@ -8,6 +8,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use futures_util::FutureExt as _;
+use kiln_proto::problem::MEDIA_TYPE;
 use tracing::Instrument as _;
 
 use super::error::Failure;
@@ -36,6 +37,7 @@ fn shown(request: &Request) -> &str {
 /// Names the request, catches panics, adds what belongs to every answer.
 pub async fn outermost(request: Request, next: Next) -> Response {
     let id = given_id(request.headers()).unwrap_or_else(new_id);
+    let plain_problems = is_of_github(request.headers());
     let span =
         tracing::debug_span!("request", %id, method = %request.method(), path = shown(&request));
     let answer = async {
@@ -51,8 +53,20 @@ pub async fn outermost(request: Request, next: Next) -> Response {
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, value);
     }
-    secure(response.headers_mut());
+    let headers = response.headers_mut();
+    if plain_problems && headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind == MEDIA_TYPE) {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    }
+    secure(headers);
     response
+}
+
+/// Whether a client of GitHub asks. They read why they are refused only where it is called JSON and nothing more.
+fn is_of_github(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(header::ACCEPT).into_iter().filter_map(|it| it.to_str().ok());
+    accepted
+        .flat_map(|text| text.split(','))
+        .any(|it| it.trim().starts_with("application/vnd.github"))
 }
 
 /// A name that a proxy gave it, if it is a plain one.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use crate::http::routes::{Routes, routes};
 use axum::Json;
 use axum::http::StatusCode;
 use kiln_proto::problem::{MEDIA_TYPE, Problem};
@@ -13,10 +14,6 @@ use utoipa::openapi::{
     ResponseBuilder,
 };
 use utoipa::{IntoResponses, PartialSchema as _, ToSchema as _};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
-
-use crate::app::Shared;
 
 /// Everything but the paths, which the routes bring themselves.
 pub fn about() -> OpenApi {
@@ -34,8 +31,10 @@ pub fn about() -> OpenApi {
                 .title("Kiln")
                 .version("1")
                 .description(Some(
-                    "Runs, jobs and runners of Kiln. Below `/repos` the shapes are GitHub's; the rest is \
-                     Kiln's own. Whatever goes wrong is answered with a problem document (RFC 9457).",
+                    "Runs, jobs and runners of Kiln. Below `/repos` and `/api/v3` the shapes are GitHub's; the \
+                     rest is Kiln's own. What is below `/repos` is below `/api/v3/repos`, too, and what is \
+                     below `/api` is below `/api/v1`, too; each is described once. Whatever goes wrong is \
+                     answered with a problem document (RFC 9457).",
                 )),
         )
         .components(Some(components))
@@ -43,8 +42,8 @@ pub fn about() -> OpenApi {
         .build()
 }
 
-pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(served))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(served))
 }
 
 /// This document.
@@ -62,10 +61,14 @@ async fn served() -> Json<&'static Value> {
 
 /// What the routes say of themselves, and what is true for all of them.
 pub fn document() -> Value {
-    let mut document =
-        serde_json::to_value(super::routes().into_openapi()).expect("the document is JSON");
+    let all = super::routes().merge(crate::web::described());
+    let mut document = serde_json::to_value(all.describe(about())).expect("the document is JSON");
     let paths = document.get_mut("paths").and_then(Value::as_object_mut);
-    for (path, item) in paths.into_iter().flatten() {
+    let paths = paths.expect("the document has paths");
+    // A rest of a path is marked for the router only.
+    *paths =
+        std::mem::take(paths).into_iter().map(|(path, it)| (path.replace("{*", "{"), it)).collect();
+    for (path, item) in paths {
         for (method, operation) in item.as_object_mut().into_iter().flatten() {
             operation["operationId"] = name_of(method, path).into();
             // What everybody may ask is refused to nobody.

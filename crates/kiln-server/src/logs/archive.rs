@@ -74,6 +74,13 @@ impl<W: Write> Packer<W> {
     }
 }
 
+impl Packer<Vec<u8>> {
+    /// What was written since the last call.
+    pub fn take_written(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.to)
+    }
+}
+
 impl<W> std::fmt::Debug for Packer<W> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Packer").field("blocks", &self.blocks).finish_non_exhaustive()

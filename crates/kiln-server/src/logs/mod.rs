@@ -8,6 +8,7 @@ mod file;
 pub mod index;
 mod marker;
 pub mod objects;
+mod recent;
 mod sidecar;
 pub mod split;
 pub mod tails;
@@ -57,7 +58,8 @@ pub trait Logs: Debug + Send + Sync {
     /// How long it is; 0 when there is none.
     fn length(&self, log: LogId) -> Future<'_, u64>;
 
-    /// Bytes from an offset on, `limit` at most and perhaps fewer; none at the end.
+    /// Bytes from an offset on, `limit` at most; none at the end. Of a log that grows there are fewer only where
+    /// it ended when it was read.
     fn read(&self, log: LogId, from: u64, limit: usize) -> Future<'_, Bytes>;
 
     /// Where its lines are, as of now.
@@ -79,11 +81,27 @@ pub trait Logs: Debug + Send + Sync {
     /// may have done it, or be about to.
     fn archive(&self, log: LogId) -> Future<'_, bool>;
 
-    /// Runs above one whose logs were last written before then, in order, `limit` at most.
-    fn runs(&self, after: RunId, before: Timestamp, limit: usize) -> Future<'_, Vec<RunId>>;
+    /// Runs above one whose logs were last written before then, and when, in order, `limit` at most.
+    fn runs(
+        &self,
+        after: RunId,
+        before: Timestamp,
+        limit: usize,
+    ) -> Future<'_, Vec<(RunId, Timestamp)>>;
+
+    /// What the logs of each run take, in order. It may take a while.
+    fn sizes(&self) -> Future<'_, Vec<Held>>;
 
     /// Removes all logs of a run.
     fn forget(&self, run: RunId) -> Future<'_, ()>;
+}
+
+/// The logs of a run, as they are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Held {
+    pub run: RunId,
+    pub logs: u64,
+    pub bytes: u64,
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -21,6 +21,8 @@ pub const TELL: Duration = Duration::from_secs(5);
 const HOLDS: Duration = Duration::from_secs(15);
 /// How many may watch by sockets of their own at once.
 const VIEWERS: usize = 4_096;
+/// A viewer that takes nothing for so long is gone; it can come back with what it saw last.
+const TOO_SLOW: Duration = Duration::from_secs(30);
 /// How many logs are remembered as watched.
 const REMEMBERED: usize = 10_000;
 
@@ -30,6 +32,7 @@ pub struct Tails {
     store: Store,
     watched: Arc<Mutex<HashMap<JobId, Instant>>>,
     viewers: Arc<Semaphore>,
+    too_slow: Duration,
 }
 
 impl Tails {
@@ -47,7 +50,18 @@ impl Tails {
             }
         });
         let viewers = Arc::new(Semaphore::new(VIEWERS));
-        Self { store: store.clone(), watched, viewers }
+        Self { store: store.clone(), watched, viewers, too_slow: TOO_SLOW }
+    }
+
+    /// With another patience for viewers, for tests.
+    #[must_use]
+    pub fn cutting_after(self, too_slow: Duration) -> Self {
+        Self { too_slow, ..self }
+    }
+
+    /// How long a viewer may take nothing.
+    pub fn too_slow(&self) -> Duration {
+        self.too_slow
     }
 
     /// A place for somebody who watches by a socket, which is no connection of the server any more; none if there

@@ -2,9 +2,9 @@
 
 use kiln_core::access::Right;
 use kiln_core::id::{JobId, RunId};
-use kiln_core::run::Again;
-use kiln_store::Scope;
-use kiln_store::runs::{Answer as Word, Picture, Refused};
+use kiln_core::run::{Again, Cancel};
+use kiln_store::runs::{self as rows, Answer as Word, Picture, Refused};
+use kiln_store::{Scope, Tx, retention};
 
 use super::runs::{self, Named};
 use crate::app::App;
@@ -14,14 +14,23 @@ use crate::http::error::{Answer, Failure};
 /// How long a reason may be.
 const LONGEST: usize = 500;
 
-/// Cancels a run. One that has ended already stays as it is, which is no success.
+/// A run that is being cancelled.
+#[derive(Debug)]
+pub struct Cancelling {
+    pub named: Named,
+    /// That it was before, in words.
+    pub already: Option<String>,
+}
+
+/// Cancels a run. One that has ended already stays as it is, which is no success; one that is being
+/// cancelled goes on with that, and the answer says so.
 pub async fn cancel(
     app: &App,
     caller: &Caller,
     run: RunId,
     reason: Option<String>,
     forced: bool,
-) -> Answer<Named> {
+) -> Answer<Cancelling> {
     let named = runs::find(app, caller, Right::Write, run).await?;
     let reason = reason.filter(|reason| !reason.trim().is_empty());
     let reason = reason.unwrap_or_else(|| format!("cancelled by {}", caller.name()));
@@ -32,11 +41,50 @@ pub async fn cancel(
         return Err(Failure::conflict("the run has ended already"));
     }
     let scope = Scope::Org(named.run.org);
+    let look = async move |tx: &mut Tx<'_>| rows::cancelling(tx, scope, run).await;
+    let before = app.store.read(look).await?.filter(|before| before.forced || !forced);
     match app.runs.cancel(scope, &caller.actor(), run, reason, forced).await? {
-        Word::Accepted => runs::find(app, caller, Right::Write, run).await,
+        Word::Accepted | Word::Otherwise(_) => {
+            let named = runs::find(app, caller, Right::Write, run).await?;
+            Ok(Cancelling { named, already: before.map(|before| already(app, &before)) })
+        }
         Word::Refused(Refused::NoSuchRun) => Err(Failure::not_found("run")),
         Word::Refused(refused) => Err(Failure::conflict(refused.to_string())),
     }
+}
+
+/// What somebody hears who cancels what is being cancelled.
+fn already(app: &App, before: &Cancel) -> String {
+    let Cancel { by, at, forced, .. } = before;
+    let since = format!("it is being cancelled already, by {by} since {}", at.rfc3339());
+    if *forced {
+        return since;
+    }
+    let seconds = app.config.limits.clean_up.as_secs();
+    format!("{since}; steps that run all the same have {seconds} s, a forced cancel ends them now")
+}
+
+/// Removes a run that has ended, with its artifacts and its logs.
+pub async fn remove(app: &App, caller: &Caller, run: RunId) -> Answer<()> {
+    let named = runs::find(app, caller, Right::Write, run).await?;
+    let (scope, actor) = (Scope::Org(named.run.org), caller.actor());
+    let work = async move |tx: &mut Tx<'_>| retention::remove_run(tx, scope, &actor, run).await;
+    app.store.write(work).await?;
+    // Should this fail, the duty `logs` finds that the run is gone.
+    app.logs.forget(run).await.map_err(Failure::internal)
+}
+
+/// Removes the logs of a run that has ended, of all its attempts.
+pub async fn remove_logs(app: &App, caller: &Caller, run: RunId) -> Answer<()> {
+    let named = runs::find(app, caller, Right::Write, run).await?;
+    let (scope, actor) = (Scope::Org(named.run.org), caller.actor());
+    let work = async move |tx: &mut Tx<'_>| retention::logs_removed(tx, scope, &actor, run).await;
+    app.store.write(work).await?;
+    // Somebody may have run it again since.
+    if runs::find(app, caller, Right::Write, run).await?.run.conclusion.is_none() {
+        return Err(Failure::conflict("the run has begun again, and its logs grow"));
+    }
+    app.logs.forget(run).await.map_err(Failure::internal)
 }
 
 /// What is to be run again.
@@ -57,7 +105,15 @@ pub async fn rerun(app: &App, caller: &Caller, run: RunId, what: What) -> Answer
         What::Failed => Again::Failed,
         What::Job(name) => {
             let picture = app.runs.picture(scope, run, None).await?;
-            named_job(&picture, &name).ok_or_else(|| Failure::not_found("job"))?
+            match (named_job(&picture, &name), name.parse::<JobId>()) {
+                (Some(again), _) => again,
+                // In an earlier attempt it had another number.
+                (None, Ok(id)) if id.run() == run => {
+                    let earlier = runs::job_of(app, &named, id).await?;
+                    named_job(&picture, &earlier.name).ok_or_else(|| Failure::not_found("job"))?
+                }
+                (None, _) => return Err(Failure::not_found("job")),
+            }
         }
     };
     Ok(app.runs.again(scope, &caller.actor(), run, again).await?)

@@ -27,7 +27,7 @@ pub async fn claim(app: &App, member: Arc<Member>, asked: Claim) -> Answer<Optio
     check(&asked)?;
     let warm: Arc<[String]> = asked.warm.into_iter().take(MOST_WARM).collect();
     let at_hand = Box::pin(app.fleet.repositories(&member, &warm)).await?;
-    let question = Question { nonce: asked.nonce, only: None, at_hand };
+    let question = Question { nonce: asked.nonce, at_hand };
     let until = Instant::now() + Duration::from_secs(asked.wait.min(LONGEST_POLL).into());
     let mut poll = Poll { app, member, question, warm, until };
     loop {
@@ -67,8 +67,6 @@ fn check(asked: &Claim) -> Answer<()> {
 #[derive(Debug)]
 pub(crate) struct Question {
     pub(crate) nonce: String,
-    /// Asks for less than the runner could have.
-    pub(crate) only: Option<Arc<[Serving]>>,
     /// Repositories whose files the runner has.
     pub(crate) at_hand: Vec<RepoId>,
 }
@@ -130,7 +128,7 @@ impl Poll<'_> {
     }
 
     fn queues(&self) -> Arc<[Serving]> {
-        self.question.only.clone().unwrap_or_else(|| self.member.queues())
+        self.member.queues()
     }
 
     async fn ask(&self, runner: RunnerId) -> Result<Offered, StoreError> {

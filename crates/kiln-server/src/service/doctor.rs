@@ -1,7 +1,7 @@
 //! What the server finds out about its own health, each with what to do about it.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kiln_core::queue::{Capabilities, Offer, matches, why_not};
@@ -19,6 +19,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::app::App;
 use crate::clock;
+use crate::config::Place;
 
 const SCOPE: Scope = Scope::System(Duty::Administration);
 /// How long the database may take to answer.
@@ -93,6 +94,7 @@ pub async fn examine(app: &App) -> Vec<Checkup> {
     match read {
         Ok(Ok(read)) => {
             database(app, took, &mut findings).await;
+            servers(app, &mut findings).await;
             clocks(read.now, &mut findings);
             fleet(&read, &mut findings);
             stuck(&read, &mut findings);
@@ -115,7 +117,7 @@ pub async fn examine(app: &App) -> Vec<Checkup> {
 }
 
 async fn look(tx: &mut Tx<'_>) -> Result<Read, StoreError> {
-    let runners = runners::list_all(tx, SCOPE, Page::first(MOST)).await?;
+    let runners = all_runners(tx).await?;
     let mut leases = Vec::new();
     for listed in runners.iter().filter(|listed| listed.runner.leases > 0) {
         let held = claims::leases_of(tx, listed.runner.id).await?;
@@ -130,6 +132,54 @@ async fn look(tx: &mut Tx<'_>) -> Result<Read, StoreError> {
         pause: settings::server_pause(tx).await?,
         paused_repositories: repositories::paused(tx, SCOPE, Page::first(MOST)).await?,
     })
+}
+
+/// A fleet may be larger than a page.
+async fn all_runners(tx: &mut Tx<'_>) -> Result<Vec<Listed>, StoreError> {
+    let (mut all, mut page) = (Vec::new(), Page::first(Page::LARGEST));
+    loop {
+        let piece = runners::list_all(tx, SCOPE, page).await?;
+        let Some(last) = piece.last().map(|listed| listed.runner.id) else { return Ok(all) };
+        all.extend(piece);
+        page = Page::after(last.0, Page::LARGEST);
+    }
+}
+
+/// Servers that share a database must share what lies beside it. The data folder is locked by one of them, so what
+/// is below it is not shared.
+async fn servers(app: &App, findings: &mut Findings) {
+    let Ok(count @ 2..) = app.store.servers().await else { return };
+    let config = &app.config;
+    let Place::Folder(bytes) = &config.storage.place else {
+        findings.ok("servers", format!("{count} servers share the database and the bucket"));
+        return;
+    };
+    let own = [("logs", "logs_folder", &config.logs_folder), ("bytes", "storage.folder", bytes)];
+    let mut shared = true;
+    for (what, setting, folder) in own {
+        if whole(folder).starts_with(whole(&config.data)) {
+            shared = false;
+            findings.warn(
+                "servers",
+                format!(
+                    "{count} servers share the database, but {what} lie in `{}`, which only this one sees",
+                    folder.display()
+                ),
+                format!(
+                    "set `{setting}` to a folder that all servers share, or `storage.s3_bucket` to a bucket"
+                ),
+            );
+        }
+    }
+    if shared {
+        findings.ok("servers", format!("{count} servers share the database and its folders"));
+    }
+}
+
+/// A path that means the same wherever one stands.
+fn whole(path: &Path) -> PathBuf {
+    let found = path.canonicalize().or_else(|_| std::path::absolute(path));
+    found.unwrap_or_else(|_| path.to_owned())
 }
 
 async fn database(app: &App, took: Duration, findings: &mut Findings) {
@@ -334,13 +384,32 @@ fn pauses(read: &Read, findings: &mut Findings) {
 }
 
 fn disks(app: &App, findings: &mut Findings) {
-    disk("the data folder", &app.config.data, findings);
-    if let Options::Sqlite { path } = &app.config.database
-        && let Some(folder) = path.parent()
-        && !folder.starts_with(&app.config.data)
-    {
-        disk("the database", folder, findings);
+    let config = &app.config;
+    disk("the data folder", &config.data, findings);
+    let database = match &config.database {
+        Options::Sqlite { path } => path.parent(),
+        Options::Postgres { .. } => None,
+    };
+    let (bytes, logs) = match &config.storage.place {
+        Place::Folder(folder) => (Some(folder.as_path()), Some(config.logs_folder.as_path())),
+        // Logs lie in the bucket, too.
+        Place::S3(_) => (None, None),
+    };
+    let elsewhere =
+        [("the database", database), ("the logs", logs), ("artifacts and caches", bytes)];
+    for (what, folder) in elsewhere {
+        // One that is not there yet will be made.
+        let folder = folder.and_then(|folder| folder.ancestors().find(|path| path.exists()));
+        if let Some(folder) = folder.filter(|folder| !is_same_disk(folder, &config.data)) {
+            disk(what, folder, findings);
+        }
     }
+}
+
+/// What is below the data folder may be a disk of its own, and what is beside it on the same one.
+fn is_same_disk(folder: &Path, data: &Path) -> bool {
+    let disk_of = |path: &Path| rustix::fs::stat(path).ok().map(|about| about.st_dev);
+    disk_of(folder) == disk_of(data)
 }
 
 /// How much room there is.
@@ -354,7 +423,8 @@ fn disk(what: &str, path: &Path, findings: &mut Findings) {
     let all = about.f_blocks.saturating_mul(about.f_frsize).max(1);
     let (megabytes, percent) = (free / 1_000_000, free.saturating_mul(100) / all);
     let finding = format!("{what} `{shown}` has {megabytes} MB left, {percent} %");
-    let advice = "make room, or keep less: `keep.runs` and `limits.log` in the settings";
+    let advice =
+        "make room, or keep less: `keep.logs`, `keep.runs` and `limits.log` in the settings";
     if megabytes < 200 || percent < 1 {
         findings.error("disk", finding, advice);
     } else if megabytes < 2_000 || percent < 5 {

@@ -9,6 +9,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use kiln_blob::{BlobError, Entry, Name, Parts};
 use kiln_core::id::BlobId;
 use kiln_core::time::Timestamp;
+use kiln_fault::Point;
 use kiln_store::content::garbage::{self, Step};
 use kiln_store::{Duty, Scope, StoreError, Tx};
 
@@ -123,6 +124,9 @@ impl Round {
         let Step { count, bytes, more } = app.store.write(work).await?;
         self.freed.blobs += count;
         self.freed.bytes += u64::try_from(bytes).unwrap_or_default();
+        if count > 0 {
+            Point::DutySwept.pass();
+        }
         // A piece of which nothing could go would be found again at once.
         Ok(if more && count > 0 { Stage::Sweep } else { Stage::Remove })
     }

@@ -21,11 +21,12 @@ use kiln_store::runs::{Assignment, Happened, JobNews, Report, Reported, RunFacts
 use kiln_store::{Actor, ActorKind, Duty, Page, Refusal, Scope, StoreError, Tx};
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::content::permissions;
+use super::content::{cache_write_denied, permissions};
 use super::context::Context;
 use crate::app::App;
 use crate::clock;
 use crate::fleet::Member;
+use crate::http::addresses::GITHUB;
 use crate::logs::LogId;
 use crate::seal;
 use crate::token::JobAccess;
@@ -212,12 +213,14 @@ impl Preparing<'_> {
                 reference: run.reference.clone(),
             },
             environment: self.environment.clone(),
+            reads_caches_only: cache_write_denied(run).is_some(),
             plan: to_raw_value(&plan)?,
             contexts: self.contexts(&job.id, own.variables)?,
             limits: Limits {
                 log_bytes: app.config.log_bytes,
                 wall: app.config.limits.job.as_secs(),
                 silence: app.config.limits.silence.as_secs(),
+                clean_up: Some(app.config.limits.clean_up.as_secs()),
             },
             repo,
             token: app.signer.job(self.access),
@@ -289,6 +292,8 @@ impl Preparing<'_> {
     fn github(&self, job: &str) -> Object {
         let run = &self.assignment.run;
         let (repo, url) = (self.repo(), &self.app.config.public_url);
+        // Where clients of GitHub Enterprise look, which know only this way to say where.
+        let api = format!("{url}{GITHUB}");
         let mut github = self.expressions.github.clone();
         let now = [
             ("repository", repo.clone()),
@@ -308,8 +313,8 @@ impl Preparing<'_> {
             ("run_number", run.number.to_string()),
             ("run_attempt", run.attempt.to_string()),
             ("server_url", url.clone()),
-            ("api_url", url.clone()),
-            ("graphql_url", format!("{url}/graphql")),
+            ("api_url", api.clone()),
+            ("graphql_url", format!("{api}/graphql")),
             ("job", job.to_owned()),
             ("token", self.step_token()),
         ];

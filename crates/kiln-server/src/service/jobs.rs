@@ -6,16 +6,22 @@ use kiln_core::id::{JobId, RunId, RunnerId};
 use kiln_core::run::{
     self, Conclusion, Leg, LegNo, LegState, Neighbourhood, Node, NodeState, RunState, Timings,
 };
-use kiln_store::runs::{JobUse, JobView, Picture, RunStatus, StepView};
-use kiln_store::{StoreError, Tx};
+use kiln_proto::report::Allowed;
+use kiln_store::runs::{
+    self, Deployed, EndNotes, JobUse, JobView, PastClaim, Picture, Reused, RunStatus, StepView,
+};
+use kiln_store::{Scope, StoreError, Tx};
 
 use super::names::Names;
+use crate::logs::LogId;
 
 /// A job as it is shown.
 #[derive(Debug, Clone)]
 pub struct Seen {
     /// None for a job that is no leg yet, or never became one.
     pub id: Option<JobId>,
+    /// The job that ran, for one that was taken over from an earlier attempt: its logs lie there.
+    pub logged_as: Option<JobId>,
     pub run: RunId,
     /// Its number among the jobs of the plan.
     pub node: u32,
@@ -38,8 +44,66 @@ pub struct Seen {
     pub timings: Timings,
     pub outputs: Vec<(String, String)>,
     pub steps: Vec<StepView>,
+    /// Whose result stands for it.
+    pub reused: Option<Reused>,
     /// As its runner measured it.
     pub used: Option<JobUse>,
+    pub allowed: Option<Allowed>,
+    pub deployed: Option<Deployed>,
+    /// The claims before the last.
+    pub claims: Vec<Tried>,
+}
+
+impl Seen {
+    /// The job whose logs are its own.
+    pub fn logged(&self) -> Option<JobId> {
+        self.logged_as.or(self.id)
+    }
+
+    /// The log of one of its claims, which are counted from 1.
+    pub fn log(&self, claim: u32) -> Option<LogId> {
+        self.logged().filter(|_| claim > 0).map(|job| LogId { job, claim })
+    }
+}
+
+/// A claim that did not end its job.
+#[derive(Debug, Clone)]
+pub struct Tried {
+    pub past: PastClaim,
+    /// None when the runner is gone for good.
+    pub runner_name: Option<String>,
+}
+
+/// Adds what runners said at the end of their jobs, what became of earlier claims, and where logs are.
+pub async fn add_ends(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    picture: &Picture,
+    jobs: &mut [Seen],
+) -> Result<(), StoreError> {
+    let (run, attempt) = (picture.view.id, picture.view.attempt);
+    let mut notes: HashMap<JobId, EndNotes> =
+        runs::end_notes(tx, scope, run, attempt).await?.into_iter().collect();
+    for job in jobs.iter_mut() {
+        let Some(notes) = job.id.and_then(|id| notes.remove(&id)) else { continue };
+        job.used = notes.used;
+        // A later Kiln may have written what this one does not know; then it is not shown.
+        job.allowed = notes.limits.and_then(|text| serde_json::from_str(&text).ok());
+        job.deployed = notes.deployed;
+    }
+    let ran: HashMap<JobId, JobId> =
+        runs::taken_over(tx, scope, run, attempt).await?.into_iter().collect();
+    for job in jobs.iter_mut() {
+        job.logged_as = job.id.and_then(|id| ran.get(&id).copied());
+    }
+    let mut names = Names::default();
+    for past in runs::past_claims(tx, scope, run, attempt).await? {
+        let runner_name = names.runner(tx, past.runner).await?;
+        if let Some(job) = jobs.iter_mut().find(|job| job.id == Some(past.job)) {
+            job.claims.push(Tried { past, runner_name });
+        }
+    }
+    Ok(())
 }
 
 /// All jobs of an attempt, in the order of the workflow.
@@ -100,6 +164,7 @@ impl Look<'_> {
         };
         Seen {
             id: None,
+            logged_as: None,
             run: self.picture.view.id,
             node: node.number,
             needs: self.needs_of(node),
@@ -116,7 +181,11 @@ impl Look<'_> {
             timings: Timings::default(),
             outputs: node.outputs.clone(),
             steps: Vec::new(),
+            reused: None,
             used: None,
+            allowed: None,
+            deployed: None,
+            claims: Vec::new(),
         }
     }
 
@@ -131,6 +200,7 @@ impl Look<'_> {
         let labels = self.picture.evaluator.placement(&context).map(|placement| placement.labels);
         Seen {
             id: row.map(|row| row.id),
+            logged_as: None,
             run: self.picture.view.id,
             node: leg.node,
             needs: self.needs_of(node),
@@ -147,7 +217,11 @@ impl Look<'_> {
             timings: leg.timings,
             outputs: leg.outputs.clone(),
             steps: Vec::new(),
+            reused: None,
             used: None,
+            allowed: None,
+            deployed: None,
+            claims: Vec::new(),
         }
     }
 

@@ -8,12 +8,14 @@ use kiln_core::time::Timestamp;
 use kiln_proto::manifest::{Claim, Manifest, NewManifest, Resource};
 use kiln_store::content::manifests::{self, ManifestState};
 use kiln_store::content::{artifacts, caches, objects};
-use kiln_store::directory::organizations;
-use kiln_store::{Page, Refusal, Scope, StoreError, Tx};
+use kiln_store::directory::{audit, organizations};
+use kiln_store::{Actor, Page, Refusal, Scope, StoreError, Tx};
+use serde_json::json;
 
+use super::content::kinds;
+use super::keeper::Keeper;
 use super::runs::FIND;
 use crate::app::App;
-use crate::auth::Caller;
 use crate::http::error::{Answer, Failure};
 
 /// How long resources stay that nobody said anything about.
@@ -37,7 +39,7 @@ impl Kind {
         }
     }
 
-    fn priority(self) -> i64 {
+    pub(super) fn priority(self) -> i64 {
         match self {
             Self::Artifact => 70,
             Self::Cache => 65,
@@ -61,94 +63,168 @@ fn kind(word: &str) -> Answer<Kind> {
     Kind::read(word).ok_or_else(expected)
 }
 
-pub async fn create(app: &App, caller: &Caller, new: NewManifest) -> Answer<Manifest> {
-    let org = org_named(app, &new.owner).await?;
-    caller.require(Right::Write, Some(org), "organization")?;
+/// Begins a manifest. One of a job is for its run, and keeps things no longer than that may keep artifacts.
+pub async fn create(app: &App, keeper: &Keeper, new: NewManifest) -> Answer<Manifest> {
+    let org = keeper.org(app, Right::Write, &new.owner).await?;
     let run = new.run.as_deref().map(str::parse::<RunId>).transpose();
-    let run = run.map_err(|_| Failure::not_found("run"))?;
-    let retention = match (new.for_ever, new.retention) {
-        (true, None) => None,
-        (true, Some(_)) => {
-            return Err(Failure::invalid("`retention` and `for_ever`: expected one of the two"));
-        }
-        (false, said) => Some(said.map_or(USUAL, Duration::from_secs)),
-    };
+    let run = keeper.run(run.map_err(|_| Failure::not_found("run"))?)?;
+    if new.for_ever && new.retention.is_some() {
+        return Err(Failure::invalid("`retention` and `for_ever`: expected one of the two"));
+    }
+    if new.for_ever {
+        keeper.must_be_person("keep something for ever")?;
+    }
+    let (content, is_bounded) = (app.config.content, matches!(keeper, Keeper::Job(_)));
+    let actor = keeper.actor();
     let work = async move |tx: &mut Tx<'_>| {
         let scope = Scope::Org(org);
+        let (mut usual, mut longest) = (USUAL, Duration::MAX);
         if let Some(run) = run {
             kiln_store::runs::get(tx, scope, run).await?;
+            usual = kinds::kept(tx, scope, &content.of_kind, run).await?.unwrap_or(USUAL);
+            if is_bounded {
+                longest = kinds::longest(tx, scope, &content, run).await?;
+            }
         }
+        let said = new.retention.map_or_else(|| usual.min(longest), Duration::from_secs);
+        if said > longest {
+            let message = format!("`retention`: expected {} seconds at most", longest.as_secs());
+            return Err(Refusal::Invalid(message).into());
+        }
+        let retention = (!new.for_ever).then_some(said);
         let id = manifests::create(tx, scope, org, run, retention).await?;
+        let detail = json!({ "run": run.map(|run| run.0) });
+        audit::done(tx, &actor, org, "manifest.create", id.0, detail).await?;
         shown(tx, scope, id).await
     };
     Ok(app.store.write(work).await?)
 }
 
-async fn org_named(app: &App, owner: &str) -> Answer<OrgId> {
+pub(super) async fn org_named(app: &App, owner: &str) -> Answer<OrgId> {
     let owner = owner.to_owned();
     let find = async move |tx: &mut Tx<'_>| organizations::by_name(tx, FIND, &owner).await;
     Ok(app.store.read(find).await?.id)
 }
 
-/// The organization of a manifest that the caller may do this with.
-async fn scope(app: &App, caller: &Caller, right: Right, id: ManifestId) -> Answer<Scope> {
-    let find = async move |tx: &mut Tx<'_>| manifests::get(tx, FIND, id).await;
-    let org = app.store.read(find).await?.org;
-    caller.require(right, Some(org), "manifest")
+/// The organization of a manifest that the keeper may do this with.
+async fn scope(app: &App, keeper: &Keeper, right: Right, id: ManifestId) -> Answer<Scope> {
+    let who = keeper.clone();
+    let find = async move |tx: &mut Tx<'_>| {
+        let found = manifests::get(tx, FIND, id).await?;
+        match right {
+            Right::Read => who.must_see(tx, &found).await?,
+            _ => who.must_have(&found)?,
+        }
+        Ok(found.org)
+    };
+    keeper.require(right, app.store.read(find).await?, "manifest")
 }
 
-pub async fn get(app: &App, caller: &Caller, id: ManifestId) -> Answer<Manifest> {
-    let scope = scope(app, caller, Right::Read, id).await?;
+pub async fn get(app: &App, keeper: &Keeper, id: ManifestId) -> Answer<Manifest> {
+    let scope = scope(app, keeper, Right::Read, id).await?;
     Ok(app.store.read(async move |tx: &mut Tx<'_>| shown(tx, scope, id).await).await?)
 }
 
-/// The manifests of an organization, the newest first.
-pub async fn list(app: &App, caller: &Caller, owner: &str, page: Page) -> Answer<Vec<Manifest>> {
-    let org = org_named(app, owner).await?;
-    let scope = caller.require(Right::Read, Some(org), "organization")?;
-    let work = async move |tx: &mut Tx<'_>| manifests::list(tx, scope, org, page).await;
+/// The manifests of an organization that the keeper sees, the newest first.
+pub async fn list(app: &App, keeper: &Keeper, owner: &str, page: Page) -> Answer<Vec<Manifest>> {
+    let org = keeper.org(app, Right::Read, owner).await?;
+    let (scope, repo) = (Scope::Org(org), keeper.repo());
+    let work = async move |tx: &mut Tx<'_>| manifests::list(tx, scope, (org, repo), page).await;
     Ok(app.store.read(work).await?.iter().map(|one| said(one, Vec::new())).collect())
 }
 
 /// Gives a draft something that no other manifest owns.
-pub async fn add(app: &App, caller: &Caller, id: ManifestId, new: Resource) -> Answer<Manifest> {
-    let scope = scope(app, caller, Right::Write, id).await?;
+pub async fn add(app: &App, keeper: &Keeper, id: ManifestId, new: Resource) -> Answer<Manifest> {
+    let scope = scope(app, keeper, Right::Write, id).await?;
     let kind = kind(&new.kind)?;
+    if kind == Kind::Object {
+        keeper.must_be_person("take an object that nobody owns; make it in the draft")?;
+    }
+    let who = keeper.clone();
+    let actor = keeper.actor();
     let work = async move |tx: &mut Tx<'_>| {
         let org = manifests::get(tx, scope, id).await?.org;
-        kind.must_exist(tx, org, new.id).await?;
         let resource = manifests::Resource {
             kind: new.kind.clone(),
             id: new.id.to_string(),
             cleanup_priority: Some(new.cleanup_priority.unwrap_or_else(|| kind.priority())),
         };
         manifests::add(tx, scope, id, resource).await?;
+        // It cannot go any more if it is there now.
+        kind.must_exist(tx, org, new.id).await?;
+        who.must_reach(tx, kind, new.id).await?;
+        let detail = json!({ "type": new.kind, "id": new.id });
+        note(tx, scope, &actor, "manifest.add", id, detail).await?;
+        shown(tx, scope, id).await
+    };
+    Ok(app.store.write(work).await?)
+}
+
+/// Takes something out of a draft again. Nobody owns it then, and an object that nobody owns stays for ever.
+pub async fn give_up(
+    app: &App,
+    keeper: &Keeper,
+    id: ManifestId,
+    of: &str,
+    resource: i64,
+) -> Answer<Manifest> {
+    let scope = scope(app, keeper, Right::Write, id).await?;
+    if kind(of)? == Kind::Object {
+        keeper.must_be_person("leave an object to nobody; it goes with its manifest")?;
+    }
+    let (of, actor) = (of.to_owned(), keeper.actor());
+    let work = async move |tx: &mut Tx<'_>| {
+        manifests::give_up(tx, scope, id, &of, &resource.to_string()).await?;
+        let detail = json!({ "type": of, "id": resource });
+        note(tx, scope, &actor, "manifest.give_up", id, detail).await?;
         shown(tx, scope, id).await
     };
     Ok(app.store.write(work).await?)
 }
 
 /// From now on nothing is added, others may take what is in it, and its time runs.
-pub async fn seal(app: &App, caller: &Caller, id: ManifestId) -> Answer<Manifest> {
-    let scope = scope(app, caller, Right::Write, id).await?;
+pub async fn seal(app: &App, keeper: &Keeper, id: ManifestId) -> Answer<Manifest> {
+    let scope = scope(app, keeper, Right::Write, id).await?;
+    let actor = keeper.actor();
     let work = async move |tx: &mut Tx<'_>| {
         manifests::seal(tx, scope, id).await?;
+        note(tx, scope, &actor, "manifest.seal", id, serde_json::Value::Null).await?;
         shown(tx, scope, id).await
     };
     Ok(app.store.write(work).await?)
 }
 
 /// Takes something from a sealed manifest. Of two who try, one gets it.
-pub async fn claim(app: &App, caller: &Caller, id: ManifestId, wish: Claim) -> Answer<Manifest> {
-    let scope = scope(app, caller, Right::Write, id).await?;
-    kind(&wish.kind)?;
+pub async fn claim(app: &App, keeper: &Keeper, id: ManifestId, wish: Claim) -> Answer<Manifest> {
+    let scope = scope(app, keeper, Right::Write, id).await?;
+    let kind = kind(&wish.kind)?;
     let from: ManifestId = wish.from.parse().map_err(|_| Failure::not_found("manifest"))?;
+    let who = keeper.clone();
+    let actor = keeper.actor();
     let work = async move |tx: &mut Tx<'_>| {
+        let owner = manifests::get(tx, scope, from).await?;
+        who.must_see(tx, &owner).await?;
+        who.must_reach(tx, kind, wish.id).await?;
         let resource = wish.id.to_string();
         manifests::transfer(tx, scope, from, id, &wish.kind, &resource).await?;
+        let detail = json!({ "type": wish.kind, "id": wish.id, "from": from.0 });
+        note(tx, scope, &actor, "manifest.claim", id, detail).await?;
         shown(tx, scope, id).await
     };
     Ok(app.store.write(work).await?)
+}
+
+/// Writes down who changed a manifest, and how.
+async fn note(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    actor: &Actor,
+    action: &'static str,
+    id: ManifestId,
+    detail: serde_json::Value,
+) -> Result<(), StoreError> {
+    let org = manifests::get(tx, scope, id).await?.org;
+    audit::done(tx, actor, org, action, id.0, detail).await
 }
 
 async fn shown(tx: &mut Tx<'_>, scope: Scope, id: ManifestId) -> Result<Manifest, StoreError> {
@@ -181,27 +257,30 @@ fn said(found: &manifests::Manifest, resources: Vec<manifests::Resource>) -> Man
     }
 }
 
-/// Removes what a manifest owned, in the transaction that takes it out of the manifest.
-pub(crate) async fn clean_up(
+/// Removes what a manifest owned, in the transaction that takes it out of the manifest. An artifact that
+/// somebody keeps stays, and is nobody's from now on.
+pub async fn clean_up(
     tx: &mut Tx<'_>,
     org: OrgId,
     id: ManifestId,
     resource: &manifests::Resource,
 ) -> Result<(), StoreError> {
-    let (scope, actor) = (Scope::Org(org), kiln_store::Actor::system("manifests"));
+    let (scope, actor) = (Scope::Org(org), Actor::system("manifests"));
     let number = resource.id.parse().unwrap_or_default();
-    let removed = match Kind::read(&resource.kind) {
-        Some(Kind::Artifact) => artifacts::delete(tx, scope, &actor, ArtifactId(number)).await,
-        Some(Kind::Cache) => caches::delete(tx, scope, &actor, CacheId(number)).await.map(drop),
-        // One that an artifact or a cache still needs goes with that.
-        Some(Kind::Object) => objects::delete_unneeded(tx, scope, ObjectId(number)).await,
+    let Some(kind) = Kind::read(&resource.kind) else {
         // Somebody else made it, and has to remove it.
-        None => return Ok(()),
+        return Ok(());
+    };
+    manifests::remove(tx, scope, id, &resource.kind, &resource.id).await?;
+    let removed = match kind {
+        Kind::Artifact => artifacts::delete_unkept(tx, scope, &actor, ArtifactId(number)).await,
+        Kind::Cache => caches::delete(tx, scope, &actor, CacheId(number)).await.map(drop),
+        // One that an artifact or a cache still needs goes with that.
+        Kind::Object => objects::delete_unneeded(tx, scope, ObjectId(number)).await,
     };
     match removed {
         // It went by itself.
-        Ok(()) | Err(StoreError::Refused(Refusal::NotFound(_))) => {}
-        Err(error) => return Err(error),
+        Err(StoreError::Refused(Refusal::NotFound(_))) => Ok(()),
+        removed => removed,
     }
-    manifests::remove(tx, scope, id, &resource.kind, &resource.id).await
 }

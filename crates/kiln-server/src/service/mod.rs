@@ -1,5 +1,6 @@
 //! Verbs across store, core and language: one module for each use case.
 
+pub mod annotations;
 pub mod blobs;
 pub mod change;
 pub mod claim;
@@ -11,19 +12,26 @@ pub mod garbage;
 pub mod heartbeat;
 pub mod job;
 pub mod jobs;
+pub mod keeper;
 pub mod keys;
 pub mod log;
 pub mod manifests;
 pub mod names;
+pub mod objects;
+pub mod orgs;
 pub mod packing;
 pub mod pause;
+pub mod previews;
 pub mod queue;
 pub mod register;
 pub mod report;
 pub mod repos;
 pub mod runners;
 pub mod runs;
+pub mod settings;
 pub mod storage;
+pub mod summaries;
 pub mod tokens;
 pub mod trigger;
 pub mod worker;
+pub mod workflows;

@@ -1,6 +1,6 @@
 //! What the ids of rows are called, each looked up once.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use kiln_core::id::{OrgId, RepoId, RunnerId, WorkflowId};
 use kiln_store::directory::{organizations, repositories, runners, workflows};
@@ -37,6 +37,24 @@ pub struct WorkflowName {
 }
 
 impl Names {
+    /// Looks up many at once, so that none is asked for alone.
+    pub async fn bring(
+        &mut self,
+        tx: &mut Tx<'_>,
+        repos: BTreeSet<RepoId>,
+        workflows: BTreeSet<WorkflowId>,
+    ) -> Result<(), StoreError> {
+        let repos: Vec<RepoId> = repos.into_iter().collect();
+        for (id, owner, name) in repositories::names_of(tx, &repos).await? {
+            self.repos.insert(id, RepoName { owner, name });
+        }
+        let workflows: Vec<WorkflowId> = workflows.into_iter().collect();
+        for (id, path, name) in workflows::names_of(tx, &workflows).await? {
+            self.workflows.insert(id, WorkflowName { path, name });
+        }
+        Ok(())
+    }
+
     pub async fn org(&mut self, tx: &mut Tx<'_>, id: OrgId) -> Result<String, StoreError> {
         if let Some(name) = self.orgs.get(&id) {
             return Ok(name.clone());

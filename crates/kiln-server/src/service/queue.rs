@@ -5,11 +5,14 @@ use std::collections::HashMap;
 use kiln_core::access::Right;
 use kiln_core::id::{JobId, RunId};
 use kiln_core::queue::Policy;
+use kiln_core::run::waits_for_group;
 use kiln_proto::api;
+use kiln_proto::held::{Held, Holder};
 use kiln_store::claims::{self, WaitingJob, Waits};
 use kiln_store::directory::settings;
 use kiln_store::{StoreError, Tx};
 
+use super::names::Names;
 use super::runs::FIND;
 use super::{repos, runs};
 use crate::app::App;
@@ -45,6 +48,56 @@ pub async fn waiting(
     jobs.sort_by_key(|job| (job.position, job.queued, job.job));
     jobs.truncate(limit);
     Ok(jobs.into_iter().map(shown).collect())
+}
+
+/// What waits for concurrency groups, as far as the caller may see it: what was made first in front.
+pub async fn held(app: &App, caller: &Caller, limit: usize) -> Answer<Vec<Held>> {
+    let scopes = caller.scopes(Right::Read);
+    let work = async move |tx: &mut Tx<'_>| {
+        let mut found = Vec::new();
+        for scope in &scopes {
+            found.extend(kiln_store::runs::held(tx, *scope, limit).await?);
+        }
+        found.sort_by_key(|held| (held.run.id, held.before));
+        found.truncate(limit);
+        let mut names = Names::default();
+        let mut shown = Vec::with_capacity(found.len());
+        for held in found {
+            shown.push(held_shown(tx, &mut names, held).await?);
+        }
+        Ok(shown)
+    };
+    Ok(app.store.read(work).await?)
+}
+
+async fn held_shown(
+    tx: &mut Tx<'_>,
+    names: &mut Names,
+    held: kiln_store::runs::Held,
+) -> Result<Held, StoreError> {
+    let kiln_store::runs::Held { run, group, job, holder, before } = held;
+    let holder = match holder {
+        Some(holder) => Some(Holder {
+            run_id: holder.id.0,
+            workflow: names.workflow(tx, holder.workflow).await?.name,
+            number: holder.number,
+        }),
+        None => None,
+    };
+    Ok(Held {
+        run_id: run.id.0,
+        slug: run.id.slug(),
+        repo: names.repo(tx, run.repo).await?.full(),
+        workflow: names.workflow(tx, run.workflow).await?.name,
+        number: run.number,
+        reason: waits_for_group(&group, job.is_none()),
+        job_id: job.as_ref().map(|(id, _)| id.0),
+        name: job.map_or(run.title, |(_, name)| name),
+        group,
+        holder,
+        before: before as u64,
+        since: run.created.rfc3339(),
+    })
 }
 
 /// Why each waiting job of a run waits. Whoever asks may see the run.

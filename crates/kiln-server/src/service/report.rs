@@ -3,6 +3,8 @@
 //! Everything is said under a claim. Repeating what was heard is answered as before; what is said about a
 //! claim that is over, because the job was given to another runner, is refused and changes nothing.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use kiln_core::id::RunnerId;
 use kiln_core::run::Conclusion;
@@ -15,8 +17,8 @@ use kiln_store::Tx;
 use kiln_store::claims::Lease;
 use kiln_store::events::{self, Level};
 use kiln_store::runs::{
-    self, Answer as Became, Happened, JobNews, JobUse, Refused, Report, ReportAnswer, Reported,
-    Said, Word,
+    self, Answer as Became, Deployed, EndNotes, Happened, JobNews, JobUse, Refused, Report,
+    ReportAnswer, Reported, Said, Word,
 };
 
 use super::register;
@@ -27,6 +29,8 @@ use crate::token::JobAccess;
 
 /// The bytes that all outputs of a job may have, as on GitHub.
 const OUTPUTS: usize = 1 << 20;
+/// The bytes that the address of a deployment may have; what is longer is no address.
+const LONGEST_URL: usize = 4 << 10;
 
 /// The lease under which something is said, if there still is one.
 pub async fn lease(app: &App, access: JobAccess) -> Answer<Option<Lease>> {
@@ -126,7 +130,10 @@ fn missing(wanted: u64) -> Failure {
 /// The states of the job itself, which go another way than what happened in it.
 fn word(event: &Event) -> Option<(u64, Word)> {
     let word = match event.what {
-        What::Started => Word::Started,
+        What::Started { preparing_ms: None } => Word::Started,
+        What::Started { preparing_ms: Some(took) } => {
+            Word::Prepared { preparing: Duration::from_millis(took) }
+        }
         What::Uploading => Word::Uploading,
         _ => return None,
     };
@@ -135,7 +142,7 @@ fn word(event: &Event) -> Option<(u64, Word)> {
 
 fn reported(event: Event) -> Answer<Reported> {
     let what = match event.what {
-        What::Started | What::Uploading => Said::Counted,
+        What::Started { .. } | What::Uploading => Said::Counted,
         What::StepStarted { step, name } => Said::StepStarted { step, name },
         What::StepRetried { step, failed_try } => Said::StepRetried { step, failed_try },
         What::StepFinished { step, outcome, conclusion, exit_code } => Said::StepFinished {
@@ -197,16 +204,19 @@ pub async fn complete(app: &App, access: JobAccess, said: Complete) -> Answer<Co
     if let Some(lease) = lease(app, access).await? {
         check_complete(app, access, &lease, &said).await?;
     }
+    let notes = end_notes(&said);
     let word = match said.transient {
         Some(reason) => Word::Lost { reason },
         None => Word::Finished { conclusion, outputs: said.outputs.into_iter().collect() },
     };
     // At once, so that both can share a commit.
-    let (became, kept) =
-        tokio::join!(happened(app, access, word, None), keep_use(app, access, said.used));
-    if let Became::Refused(refused) = became? {
-        return Err(refusal(&refused));
-    }
+    let (became, kept) = tokio::join!(happened(app, access, word, None), keep(app, access, notes));
+    let conclusion = match became? {
+        Became::Accepted => conclusion,
+        // The server ended it before, by force or for good: that is what counts.
+        Became::Otherwise(ended) => ended,
+        Became::Refused(refused) => return Err(refusal(&refused)),
+    };
     kept?;
     Point::ServerCompleted.pass();
     app.fleet.remember_end(job, claim, conclusion);
@@ -214,15 +224,30 @@ pub async fn complete(app: &App, access: JobAccess, said: Complete) -> Answer<Co
     Ok(Completed { conclusion: conclusion.github().to_owned() })
 }
 
-/// Keeps what the job used. A runner that measured nothing has nothing to say.
-async fn keep_use(app: &App, access: JobAccess, used: Used) -> Answer<()> {
-    if used == Used::default() {
+/// What is kept besides how the job ended. A job that is tried elsewhere deployed nothing.
+fn end_notes(said: &Complete) -> EndNotes {
+    let Used { cpu_ms, memory_peak_kb, disk_mb } = said.used;
+    let used = JobUse { cpu_ms, memory_peak_kb, disk_mb };
+    let whole = |text: &str| text.len() <= LONGEST_URL && !text.contains(char::is_control);
+    let deployed = said.deployment.as_ref().filter(|_| said.transient.is_none());
+    let deployed = deployed.filter(|it| whole(&it.environment)).map(|it| Deployed {
+        environment: it.environment.clone(),
+        url: it.url.clone().filter(|url| whole(url)),
+    });
+    EndNotes {
+        // A runner that measured nothing has nothing to say.
+        used: (said.used != Used::default()).then_some(used),
+        limits: said.allowed.as_ref().and_then(|allowed| serde_json::to_string(allowed).ok()),
+        deployed,
+    }
+}
+
+async fn keep(app: &App, access: JobAccess, notes: EndNotes) -> Answer<()> {
+    if notes == EndNotes::default() {
         return Ok(());
     }
     let JobAccess { job, claim, runner, .. } = access;
-    let Used { cpu_ms, memory_peak_kb, disk_mb } = used;
-    let used = JobUse { cpu_ms, memory_peak_kb, disk_mb };
-    let work = async move |tx: &mut Tx<'_>| runs::note_use(tx, job, claim, runner, &used).await;
+    let work = async move |tx: &mut Tx<'_>| runs::note_end(tx, job, claim, runner, &notes).await;
     Ok(app.store.write(work).await?)
 }
 
@@ -257,7 +282,7 @@ async fn leave_if_spent(app: &App, runner: RunnerId) {
 pub async fn give_back(app: &App, access: JobAccess, reason: &str) -> Answer<()> {
     tracing::info!(job = %access.job, runner = %access.runner, reason, "a job is given back");
     match happened(app, access, Word::Returned, None).await? {
-        Became::Accepted => Ok(()),
+        Became::Accepted | Became::Otherwise(_) => Ok(()),
         Became::Refused(refused) => Err(refusal(&refused)),
     }
 }

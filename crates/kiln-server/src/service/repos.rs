@@ -1,19 +1,21 @@
 //! Repositories that Kiln knows.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 use kiln_core::access::Right;
-use kiln_core::id::OrgId;
+use kiln_core::id::{OrgId, RepoId};
 use kiln_proto::api;
-use kiln_store::directory::repositories::{self, NewRepository, Repository};
+use kiln_store::directory::repositories::{self, NewRepository, Repository, RepositoryChange};
 use kiln_store::directory::{members, organizations};
+use kiln_store::runs::RunSummary;
 use kiln_store::{Page, Refusal, Scope, StoreError, Tx};
 
 use super::runs::FIND;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::error::{Answer, Failure};
-use crate::sources::{Location, SourceError};
+use crate::sources::{Location, SourceError, address_of};
 
 /// Whether git must fetch from there, which may take a while.
 pub fn is_remote(source: &str) -> bool {
@@ -54,6 +56,13 @@ pub async fn list(app: &App, caller: &Caller, page: Page) -> Answer<Vec<(Reposit
     Ok(app.store.read(work).await?)
 }
 
+/// The last run of each of these repositories, which the caller was allowed to see.
+pub async fn last_runs(app: &App, repos: Vec<RepoId>) -> Answer<HashMap<RepoId, RunSummary>> {
+    let work = async move |tx: &mut Tx<'_>| kiln_store::runs::latest(tx, &repos).await;
+    let found = app.store.read(work).await?;
+    Ok(found.into_iter().map(|run| (run.repo, run)).collect())
+}
+
 /// The organizations of these scopes.
 async fn visible(tx: &mut Tx<'_>, scopes: &[Scope]) -> Result<Vec<(OrgId, String)>, StoreError> {
     let mut orgs = Vec::new();
@@ -80,7 +89,7 @@ pub async fn add(app: &App, caller: &Caller, new: api::NewRepo) -> Answer<(Repos
     };
     let org = app.store.read(work).await?;
     caller.require(Right::Admin, org, "organization")?;
-    let source = new.source.clone();
+    let source = address_of(&new.source);
     check_source(&source, caller.grants().sees_everything())?;
     let branch = match new.default_branch.clone() {
         Some(branch) => branch,
@@ -100,11 +109,26 @@ pub async fn add(app: &App, caller: &Caller, new: api::NewRepo) -> Answer<(Repos
             }
             Err(error) => return Err(error),
         };
-        let mut repo = NewRepository::named(org, &new.name);
-        repo.default_branch.clone_from(&branch);
-        repo.clone_url = Some(source.clone());
-        let id = repositories::create(tx, Scope::Org(org), &actor, repo).await?;
-        Ok((repositories::get(tx, Scope::Org(org), id).await?, new.owner.clone()))
+        let scope = Scope::Org(org);
+        let id = match removed(tx, scope, &new).await? {
+            Some(id) => {
+                let change = RepositoryChange {
+                    default_branch: Some(branch.clone()),
+                    clone_url: Some(source.clone()),
+                    ..RepositoryChange::default()
+                };
+                repositories::update(tx, scope, &actor, id, change).await?;
+                repositories::set_enabled(tx, scope, &actor, id, true).await?;
+                id
+            }
+            None => {
+                let mut repo = NewRepository::named(org, &new.name);
+                repo.default_branch.clone_from(&branch);
+                repo.clone_url = Some(source.clone());
+                repositories::create(tx, scope, &actor, repo).await?
+            }
+        };
+        Ok((repositories::get(tx, scope, id).await?, new.owner.clone()))
     };
     let made = app.store.write(work).await?;
     // Whoever made an organization belongs to it from now on.
@@ -112,18 +136,28 @@ pub async fn add(app: &App, caller: &Caller, new: api::NewRepo) -> Answer<(Repos
     Ok(made)
 }
 
-/// What the source itself says; it is asked under no id yet, so only a folder can answer.
-async fn default_branch(app: &App, source: String) -> Answer<String> {
-    if is_remote(&source) {
-        return Ok("main".to_owned());
+/// One of this name that was taken away: it comes back, with what it ran.
+async fn removed(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    new: &api::NewRepo,
+) -> Result<Option<RepoId>, StoreError> {
+    match repositories::by_name(tx, scope, &format!("{}/{}", new.owner, new.name)).await {
+        Ok(known) => Ok((!known.enabled).then_some(known.id)),
+        Err(StoreError::Refused(Refusal::NotFound(_))) => Ok(None),
+        Err(error) => Err(error),
     }
+}
+
+/// What the source itself says; it is asked under no id, so nothing is kept of it.
+async fn default_branch(app: &App, source: String) -> Answer<String> {
     let location = Location { id: 0, source };
     match app.workflows.ask(move |sources| sources.default_branch(&location)).await {
         Ok(branch) => Ok(branch),
         Err(SourceError::NotFound(_)) => Ok("main".to_owned()),
-        Err(SourceError::Broken(message)) => {
-            Err(Failure::invalid(format!("the source cannot be read: {message}")))
-        }
+        Err(SourceError::Broken(message)) => Err(Failure::invalid(format!(
+            "the source cannot be read: {message}; with a default branch it is added unread"
+        ))),
         Err(busy @ SourceError::Busy) => Err(Failure::unavailable(busy.to_string())),
     }
 }
@@ -144,26 +178,72 @@ pub async fn set_enabled(
     Ok((app.store.write(work).await?, owner))
 }
 
+/// Changes what is set of a repository.
+pub async fn change(
+    app: &App,
+    caller: &Caller,
+    full_name: &str,
+    change: api::ChangeRepo,
+) -> Answer<(Repository, String)> {
+    let (repo, owner) = find(app, caller, Right::Admin, full_name).await?;
+    let source = change.source.as_deref().map(address_of);
+    if let Some(source) = &source {
+        check_source(source, caller.grants().sees_everything())?;
+    }
+    let (actor, scope, id) = (caller.actor(), Scope::Org(repo.org), repo.id);
+    let work = async move |tx: &mut Tx<'_>| {
+        if source.is_some() || change.default_branch.is_some() {
+            let set = RepositoryChange {
+                default_branch: change.default_branch.clone(),
+                clone_url: source.clone(),
+                ..RepositoryChange::default()
+            };
+            repositories::update(tx, scope, &actor, id, set).await?;
+        }
+        if let Some(shares) = change.shares {
+            repositories::set_shares(tx, scope, &actor, id, shares).await?;
+        }
+        if let Some(enabled) = change.enabled {
+            repositories::set_enabled(tx, scope, &actor, id, enabled).await?;
+        }
+        repositories::get(tx, scope, id).await
+    };
+    Ok((app.store.write(work).await?, owner))
+}
+
+/// The branch whose workflows schedules and dispatches start, and whose caches all may read.
+pub async fn set_default_branch(
+    app: &App,
+    caller: &Caller,
+    full_name: &str,
+    branch: &str,
+) -> Answer<()> {
+    let branch = branch.trim().to_owned();
+    if branch.is_empty() || branch.starts_with('-') || branch.contains(char::is_whitespace) {
+        return Err(Failure::invalid("that is no name of a branch"));
+    }
+    let wish = api::ChangeRepo { default_branch: Some(branch), ..api::ChangeRepo::default() };
+    change(app, caller, full_name, wish).await.map(drop)
+}
+
+/// Removes a repository whose runs are gone.
+pub async fn remove(app: &App, caller: &Caller, full_name: &str) -> Answer<()> {
+    let (repo, _) = find(app, caller, Right::Admin, full_name).await?;
+    let (actor, scope, id) = (caller.actor(), Scope::Org(repo.org), repo.id);
+    let work = async move |tx: &mut Tx<'_>| repositories::remove(tx, scope, &actor, id).await;
+    Ok(app.store.write(work).await?)
+}
+
 pub fn shown((repo, owner): &(Repository, String)) -> api::Repo {
     api::Repo {
         id: repo.id.0,
         owner: owner.clone(),
         name: repo.name.clone(),
-        source: without_credentials(repo.clone_url.as_deref().unwrap_or_default()),
+        source: repositories::without_credentials(repo.clone_url.as_deref().unwrap_or_default()),
         default_branch: repo.default_branch.clone(),
         enabled: repo.enabled,
         paused: repo.paused.clone(),
-    }
-}
-
-/// User name and password of an address are nobody's business.
-fn without_credentials(source: &str) -> String {
-    let Some((scheme, rest)) = source.split_once("://") else { return source.to_owned() };
-    let (host, path) = rest.split_once('/').map_or((rest, None), |(host, path)| (host, Some(path)));
-    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
-    match path {
-        Some(path) => format!("{scheme}://{host}/{path}"),
-        None => format!("{scheme}://{host}"),
+        shares: repo.shares,
     }
 }
 
@@ -315,12 +395,5 @@ mod tests {
             check(inside, true, None);
         }
         check("https://example.com/a", false, None);
-    }
-
-    #[test]
-    fn credentials_are_not_shown() {
-        let shown = without_credentials("https://me:secret@example.com/a@b");
-        assert_eq!(shown, "https://example.com/a@b");
-        assert_eq!(without_credentials("/srv/a@b"), "/srv/a@b");
     }
 }

@@ -1,9 +1,14 @@
 //! Runners as people see them, and what they tell them.
 
+use std::cmp::Reverse;
+
 use kiln_core::access::Right;
-use kiln_core::id::RunnerId;
+use kiln_core::id::{JobId, RunnerId};
 use kiln_core::queue::Capabilities;
+use kiln_core::time::Timestamp;
 use kiln_proto::api;
+use kiln_proto::history::RunnerJob;
+use kiln_store::claims::{End, Past, PastJob, Work};
 use kiln_store::directory::pools;
 use kiln_store::directory::runners::{self, Listed, Runner, RunnerState};
 use kiln_store::{Page, Refusal, Scope, Signal, StoreError, Tx, claims};
@@ -15,8 +20,15 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::http::error::{Answer, Failure};
 
+/// How many jobs a list of runners shows.
+const MOST_WORK: u32 = 2_000;
+
 /// Runners that the caller may see, by age. Shared ones are for administrators of the installation.
 pub async fn list(app: &App, caller: &Caller, page: Page) -> Answer<Vec<api::Runner>> {
+    Ok(listed(app, caller, page).await?.iter().map(shown).collect())
+}
+
+async fn listed(app: &App, caller: &Caller, page: Page) -> Answer<Vec<Listed>> {
     let scopes = caller.scopes(Right::Read);
     let work = async move |tx: &mut Tx<'_>| {
         let mut found = Vec::new();
@@ -27,12 +39,104 @@ pub async fn list(app: &App, caller: &Caller, page: Page) -> Answer<Vec<api::Run
         found.truncate(page.limit as usize);
         Ok(found)
     };
-    Ok(app.store.read(work).await?.iter().map(shown).collect())
+    Ok(app.store.read(work).await?)
+}
+
+/// The same, and of each whether the caller may tell it something.
+pub async fn list_with_orders(
+    app: &App,
+    caller: &Caller,
+    page: Page,
+) -> Answer<Vec<(api::Runner, bool)>> {
+    let found = listed(app, caller, page).await?;
+    let may = |listed: &Listed| may_order(caller, listed);
+    Ok(found.iter().map(|listed| (shown(listed), may(listed))).collect())
+}
+
+/// Whoever administers the organization of a runner may tell it what to do; shared ones hear administrators of the
+/// installation only.
+fn may_order(caller: &Caller, listed: &Listed) -> bool {
+    caller.grants().allow(Right::Runners, listed.runner.org).is_ok()
+}
+
+/// What these runners do, as far as the caller may see it.
+pub async fn work(app: &App, caller: &Caller, runners: Vec<RunnerId>) -> Answer<Vec<Work>> {
+    let scopes = caller.scopes(Right::Read);
+    let work = async move |tx: &mut Tx<'_>| {
+        let mut found = Vec::new();
+        for scope in &scopes {
+            found.extend(claims::work_of(tx, *scope, &runners, MOST_WORK).await?);
+        }
+        Ok(found)
+    };
+    Ok(app.store.read(work).await?)
 }
 
 pub async fn one(app: &App, caller: &Caller, id: RunnerId) -> Answer<api::Runner> {
     let (_, listed) = find(app, caller, Right::Read, id).await?;
     Ok(shown(&listed))
+}
+
+/// A runner, and whether the caller may tell it something.
+pub async fn one_with_orders(
+    app: &App,
+    caller: &Caller,
+    id: RunnerId,
+) -> Answer<(api::Runner, bool)> {
+    let (_, listed) = find(app, caller, Right::Read, id).await?;
+    Ok((shown(&listed), may_order(caller, &listed)))
+}
+
+/// How many jobs of all runners a look at the history of one goes along.
+const LOOKED: u32 = 5_000;
+
+/// What a runner did, as far as the caller may see it, the newest first; and before which job to look further.
+pub async fn history(
+    app: &App,
+    caller: &Caller,
+    id: RunnerId,
+    (before, limit): (Option<JobId>, u32),
+) -> Answer<api::Page<RunnerJob>> {
+    find(app, caller, Right::Read, id).await?;
+    let scopes = caller.scopes(Right::Read);
+    let past = Past { before, limit, most: LOOKED };
+    let work = async move |tx: &mut Tx<'_>| {
+        let (mut found, mut further) = (Vec::new(), None);
+        for scope in &scopes {
+            let (jobs, next) = claims::history(tx, *scope, id, past).await?;
+            found.extend(jobs);
+            further = further.max(next);
+        }
+        Ok((found, further))
+    };
+    let (mut found, further) = app.store.read(work).await?;
+    found.sort_by_key(|past| (Reverse(past.job), Reverse(past.claim)));
+    // Beyond where one organization was looked through, nothing is shown yet.
+    found.retain(|past| further.is_none_or(|edge| past.job >= edge));
+    let items = found.iter().map(past_shown).collect();
+    Ok(api::Page { items, next: further.map(|job| job.to_string()) })
+}
+
+fn past_shown(past: &PastJob) -> RunnerJob {
+    let time = |at: Option<Timestamp>| at.map(Timestamp::rfc3339);
+    let (outcome, reason) = match &past.end {
+        End::Open => ("in_progress", None),
+        End::Ended(conclusion) => (conclusion.github(), None),
+        End::LetGo { how, why } => (how.as_str(), why.clone()),
+    };
+    RunnerJob {
+        job_id: past.job.0,
+        slug: past.job.slug(),
+        run_id: past.job.run().0,
+        repo: past.repo.clone(),
+        name: past.name.clone(),
+        attempt: past.claim,
+        outcome: outcome.to_owned(),
+        reason,
+        claimed_at: time(past.claimed),
+        started_at: time(past.started),
+        ended_at: time(past.ended),
+    }
 }
 
 async fn find(app: &App, caller: &Caller, right: Right, id: RunnerId) -> Answer<(Scope, Listed)> {

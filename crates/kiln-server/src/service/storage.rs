@@ -32,6 +32,11 @@ fn number(value: i64) -> u64 {
 pub async fn shown(app: &App, caller: &Caller) -> Answer<Storage> {
     let scopes = caller.scopes(Right::Read);
     let sees_all = caller.grants().sees_everything();
+    let logs = app.log_uses.get(app).await;
+    let seen = scopes.clone();
+    let sees = move |one: &&storage::Use| {
+        sees_all || seen.iter().any(|scope| matches!(scope, Scope::Org(org) if *org == one.org))
+    };
     let look = async move |tx: &mut Tx<'_>| {
         let mut uses = Vec::new();
         for scope in &scopes {
@@ -42,6 +47,7 @@ pub async fn shown(app: &App, caller: &Caller) -> Answer<Storage> {
         Ok((uses, kept, last))
     };
     let (mut uses, kept, last) = app.store.read(look).await?;
+    uses.extend(logs.iter().flat_map(|all| all.iter()).filter(sees).cloned());
     uses.sort_by_key(|one| std::cmp::Reverse(one.bytes));
     let one = |one: storage::Use| Use {
         repository: one.repository.map(|name| format!("{}/{name}", one.owner)),
@@ -57,7 +63,8 @@ pub async fn shown(app: &App, caller: &Caller) -> Answer<Storage> {
         removals: number(kept.removals),
     });
     let last_collection = last.and_then(|text| serde_json::from_str(&text).ok());
-    Ok(Storage { uses: uses.into_iter().map(one).collect(), kept, last_collection })
+    let uses = uses.into_iter().map(one).collect();
+    Ok(Storage { uses, kept, last_collection, counting_logs: logs.is_none() })
 }
 
 /// Collects now, as far as it gets in time.

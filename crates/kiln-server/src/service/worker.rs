@@ -4,12 +4,10 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use kiln_core::id::RunnerId;
-use kiln_core::queue::{Capabilities, Offer, Requirements, Serving};
-use kiln_proto::worker::{Build, Poll as PollAnswer, Register, Registered};
+use kiln_core::queue::{Capabilities, Offer, Requirements};
+use kiln_proto::worker::{Poll as PollAnswer, Register, Registered};
 use kiln_store::directory::runners::About;
-use tokio::time::Instant;
 
-use super::claim::{Poll, Question};
 use super::register::{self, access_token};
 use crate::app::App;
 use crate::fleet::Member;
@@ -98,54 +96,19 @@ fn about(asked: &Register) -> Answer<About> {
     })
 }
 
-/// A build, if there is one now: the platforms of the worker are looked at one after the other.
+/// Builds are counted, and none is handed out: the sources of builds have no address yet, and a worker that
+/// took one could only lose it.
 pub async fn poll(app: &App, member: Arc<Member>) -> Answer<PollAnswer> {
     let id = member.runner.id;
-    let mut job = None;
-    for platform in &member.has.offer().systems {
-        let queues = app.fleet.queues_of(&member, |needs| is_build(needs, Some(platform)));
-        if job.is_none() && !queues.is_empty() {
-            job = build(app, &member, platform, queues).await?;
-        }
-    }
     let member = app.fleet.member(id).await?;
-    let queues = app.fleet.queues_of(&member, |needs| is_build(needs, None));
+    let queues = app.fleet.queues_of(&member, is_build);
     Ok(PollAnswer {
-        job,
+        job: None,
         access_token: access_token(app, id, member.runner.epoch),
         queue_size: app.fleet.queue_size(&member, queues).await?,
     })
 }
 
-fn is_build(needs: &Requirements, platform: Option<&String>) -> bool {
-    let demand = needs.demand();
-    let fits = platform.is_none() || demand.system.as_ref() == platform;
-    fits && demand.features.iter().any(|feature| feature == APP_BUILD)
-}
-
-async fn build(
-    app: &App,
-    member: &Arc<Member>,
-    platform: &str,
-    queues: Arc<[Serving]>,
-) -> Answer<Option<Build>> {
-    // Each poll is a question of its own: an answer that gets lost comes back when its lease ends.
-    let nonce = format!("poll-{}", u64::from_be_bytes(random()));
-    let mut poll = Poll {
-        app,
-        member: Arc::clone(member),
-        question: Question { nonce, only: Some(queues), at_hand: Vec::new() },
-        warm: Arc::default(),
-        until: Instant::now(),
-    };
-    let Some((claimed, seat)) = poll.next().await? else { return Ok(None) };
-    seat.served();
-    let id = claimed.job;
-    Ok(Some(Build {
-        id: id.to_string(),
-        platform: platform.to_owned(),
-        source_url: format!("/api/builds/{id}/source"),
-        certs_url: None,
-        base_image_id: None,
-    }))
+fn is_build(needs: &Requirements) -> bool {
+    needs.demand().features.iter().any(|feature| feature == APP_BUILD)
 }

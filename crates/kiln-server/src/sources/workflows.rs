@@ -5,9 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use kiln_core::plan::Plan;
 use kiln_lang::compile::{Repository, compile};
-use kiln_lang::diag;
+use kiln_lang::diag::{self, Diagnostic};
+use kiln_lang::lint;
 use kiln_lang::source::SourceMap;
 use kiln_lang::trigger::Trigger;
+use kiln_lang::workflow::Document;
 
 use crate::sources::{CommitInfo, Location, SourceError, Sources, Turns};
 
@@ -38,6 +40,17 @@ pub struct Workflow {
     pub triggers: Vec<Trigger>,
     /// The plan, or in words why there is none.
     pub plan: Result<Arc<Plan>, String>,
+}
+
+/// The file of a workflow with all that can be said about it, also what is only likely to be wrong.
+#[derive(Debug)]
+pub struct Checked {
+    pub workflow: Workflow,
+    pub text: String,
+    /// In the order of the text.
+    pub diagnostics: Vec<Diagnostic>,
+    /// What they are about.
+    pub sources: SourceMap,
 }
 
 impl Workflow {
@@ -121,6 +134,25 @@ impl Workflows {
         Ok(snapshot)
     }
 
+    /// A workflow of a commit, checked as `kiln lint` does; none if there is no such file. It is found by its path or
+    /// by the name of its file.
+    pub async fn checked(
+        &self,
+        location: &Location,
+        commit: &str,
+        name: &str,
+    ) -> Result<Option<Checked>, SourceError> {
+        let (place, id, name) = (location.clone(), commit.to_owned(), name.to_owned());
+        self.ask(move |sources| {
+            let texts = texts(sources, &place, &id)?;
+            let own = texts.keys().filter(|path| path.starts_with(FOLDERS[0]));
+            let mut own =
+                own.filter(|path| **path == name || path.rsplit('/').next() == Some(&*name));
+            Ok(own.next().map(|path| check(path, &texts)))
+        })
+        .await
+    }
+
     /// When it is full, the half that came first goes.
     fn remember(&self, key: (i64, String), snapshot: &Arc<Snapshot>) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -134,7 +166,17 @@ impl Workflows {
     }
 }
 
+/// The texts of a commit's workflow files and of what Kiln adds to them; none for what is too large or no text.
+type Texts = BTreeMap<String, Option<String>>;
+
 fn read(sources: &dyn Sources, place: &Location, commit: &str) -> Result<Snapshot, SourceError> {
+    let texts = texts(sources, place, commit)?;
+    let own = texts.keys().filter(|path| path.starts_with(FOLDERS[0]));
+    let files = own.map(|path| workflow(path, &texts).workflow).collect();
+    Ok(Snapshot { info: sources.commit(place, commit)?, files })
+}
+
+fn texts(sources: &dyn Sources, place: &Location, commit: &str) -> Result<Texts, SourceError> {
     let mut paths = Vec::new();
     for folder in FOLDERS {
         paths.extend(sources.list(place, commit, folder)?.into_iter().filter(|path| is_yaml(path)));
@@ -146,11 +188,7 @@ fn read(sources: &dyn Sources, place: &Location, commit: &str) -> Result<Snapsho
     }
     let texts = sources.read(place, commit, &paths, LARGEST)?;
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).ok();
-    let texts: BTreeMap<String, Option<String>> =
-        paths.into_iter().zip(texts).map(|(path, bytes)| (path, bytes.and_then(text))).collect();
-    let own = texts.keys().filter(|path| path.starts_with(FOLDERS[0]));
-    let files = own.map(|path| workflow(path, &texts)).collect();
-    Ok(Snapshot { info: sources.commit(place, commit)?, files })
+    Ok(paths.into_iter().zip(texts).map(|(path, bytes)| (path, bytes.and_then(text))).collect())
 }
 
 /// Only files directly in the folder are workflows.
@@ -163,26 +201,48 @@ fn is_yaml(path: &str) -> bool {
     name.is_some_and(yaml) && !path.contains(char::is_control) && path.len() <= 500
 }
 
-fn workflow(path: &str, texts: &BTreeMap<String, Option<String>>) -> Workflow {
+/// What a file was understood as.
+struct Understood {
+    workflow: Workflow,
+    document: Option<Document>,
+    diagnostics: Vec<Diagnostic>,
+    sources: SourceMap,
+}
+
+/// Compiles a file. What is only likely to be wrong is looked for by whoever shows it.
+fn workflow(path: &str, texts: &Texts) -> Understood {
+    let mut sources = SourceMap::new();
     let Some(Some(text)) = texts.get(path) else {
         let problem = format!("{path}: the file is larger than {LARGEST} bytes, or no UTF-8 text");
         let (path, name) = (path.to_owned(), path.to_owned());
-        return Workflow { path, name, triggers: Vec::new(), plan: Err(problem) };
+        let workflow = Workflow { path, name, triggers: Vec::new(), plan: Err(problem) };
+        return Understood { workflow, document: None, diagnostics: Vec::new(), sources };
     };
     let files = |name: &str| texts.get(name.strip_prefix("./").unwrap_or(name))?.clone();
-    let mut sources = SourceMap::new();
     let compiled = compile(&mut sources, path, text, &Repository(&files), None);
     let plan = match compiled.plan {
         Some(plan) => Ok(Arc::new(plan)),
         None => Err(diag::errors_as_text(&sources, &compiled.diagnostics, MOST_ERRORS)),
     };
     let own = plan.as_ref().ok().and_then(|plan| plan.root().name.as_deref());
-    Workflow {
+    let workflow = Workflow {
         path: path.to_owned(),
         name: own.map(one_line).filter(|name| !name.is_empty()).unwrap_or_else(|| path.to_owned()),
         triggers: compiled.triggers,
         plan,
+    };
+    let (document, diagnostics) = (compiled.document, compiled.diagnostics);
+    Understood { workflow, document, diagnostics, sources }
+}
+
+fn check(path: &str, texts: &Texts) -> Checked {
+    let Understood { workflow, document, mut diagnostics, sources } = workflow(path, texts);
+    if let Some(document) = &document {
+        diagnostics.extend(lint::check(document, &sources));
     }
+    diag::tidy(&mut diagnostics);
+    let text = texts.get(path).cloned().flatten().unwrap_or_default();
+    Checked { workflow, text, diagnostics, sources }
 }
 
 /// A name as rows and pages can have it.
@@ -198,7 +258,7 @@ mod tests {
     fn check(files: &[(&str, &str)], path: &str) -> Workflow {
         let text = |text: &str| Some(text.to_owned());
         let texts = files.iter().map(|(path, own)| ((*path).to_owned(), text(own))).collect();
-        workflow(path, &texts)
+        workflow(path, &texts).workflow
     }
 
     const JOB: &str = "jobs:\n  a:\n    runs-on: x\n    steps:\n      - run: echo\n";

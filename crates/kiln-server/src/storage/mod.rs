@@ -6,7 +6,10 @@ mod packing;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kiln_blob::{Backend, BlobError, Claims, Disk, Found, Name, S3, Span, UrlKey, open_recipe};
+use kiln_blob::{
+    Backend, BlobError, Claims, Compressed, Content, Disk, Found, Name, S3, Span, UrlKey,
+    open_recipe,
+};
 use kiln_core::id::{JobId, OrgId};
 use kiln_core::time::Timestamp;
 
@@ -18,11 +21,15 @@ pub(crate) use packing::cut;
 /// How long an address is good.
 pub const LIFE: Duration = Duration::from_hours(1);
 /// The folders of what rows refer to. Whatever else lies in the store is somebody else's.
-pub(crate) const FOLDERS: [&str; 5] = [BLOBS, LARGE, PACKS, RECIPES, UPLOADS];
+pub(crate) const FOLDERS: [&str; 7] = [BLOBS, LARGE, PACKS, RECIPES, SMALL, UPLOADS, WHOLE];
 pub(crate) const BLOBS: &str = "blobs";
 pub(crate) const UPLOADS: &str = "uploads";
 /// Archives as they were sent, until they are cut into chunks. The database looks for this name.
 pub(crate) const LARGE: &str = "large";
+/// What is compressed where it lies: too many bytes for a row, and too few for chunks.
+pub(crate) const SMALL: &str = "small";
+/// What stays as it is sent, however large it is.
+pub(crate) const WHOLE: &str = "whole";
 /// What has at least so many bytes is an archive.
 pub(crate) const CHUNKED: u64 = 4 << 20;
 const PACKS: &str = "packs";
@@ -50,7 +57,7 @@ impl Storage {
     pub fn open(settings: &Settings, signer: &Signer) -> Result<Self, BlobError> {
         let backend: Arc<dyn Backend> = match &settings.place {
             Place::Folder(folder) => Arc::new(Disk::open(folder)?),
-            Place::S3(options) => Arc::new(S3::open(options.clone())?),
+            Place::S3(options) => Arc::new(S3::open((**options).clone())?),
         };
         Ok(Self::with(backend, signer))
     }
@@ -70,8 +77,31 @@ impl Storage {
         let name = Name::new(place)?;
         match place.split('/').next() {
             Some(RECIPES) => open_recipe(Arc::clone(&self.backend), &name, span).await,
+            Some(SMALL) => self.compressed().get(&name, span).await,
             _ => self.backend.get(&name, span).await,
         }
+    }
+
+    /// Keeps what is sent at a place, as that place wants it.
+    pub(crate) async fn put(&self, place: &Name, content: Content) -> Result<u64, BlobError> {
+        match place.as_str().split('/').next() {
+            Some(SMALL) => self.compressed().put(place, content).await,
+            _ => self.backend.put(place, content).await,
+        }
+    }
+
+    /// How many bytes can be read from a place, and how many it takes; none if nothing is there.
+    pub(crate) async fn size(&self, place: &Name) -> Result<Option<(u64, u64)>, BlobError> {
+        let Some(stored) = self.backend.size(place).await? else { return Ok(None) };
+        let size = match place.as_str().split('/').next() {
+            Some(SMALL) => self.compressed().size(place).await?,
+            _ => Some(stored),
+        };
+        Ok(size.map(|size| (size, stored)))
+    }
+
+    fn compressed(&self) -> Compressed<Arc<dyn Backend>> {
+        Compressed(Arc::clone(&self.backend))
     }
 
     /// Whether what is read from a place is looked at on its way: chunks are. An archive that was just
@@ -91,6 +121,11 @@ impl Storage {
         let Grant { size, org, expires, .. } = grant;
         let job = grant.job.map(|job| format!("&job={}", job.0)).unwrap_or_default();
         format!("org={}{job}&size={size}&expires={}&signature={signature}", org.0, expires.0)
+    }
+
+    /// The signature alone, for addresses that have it in their path.
+    pub(crate) fn signature(&self, grant: &Grant) -> String {
+        self.urls.sign(&claims(grant))
     }
 
     pub(crate) fn check(&self, grant: &Grant, signature: &str, now: Timestamp) -> bool {

@@ -7,7 +7,7 @@ use kiln_core::time::Timestamp;
 use kiln_proto::api;
 use tokio::time::Instant;
 
-use super::driver::{Fault, Plan};
+use super::driver::{Fault, NOTHING, Plan};
 use crate::clock;
 
 /// How all duties do.
@@ -26,6 +26,8 @@ struct Note {
     last_run: Option<Timestamp>,
     took: Duration,
     report: String,
+    /// The last pass that found something to do.
+    useful: Option<(Timestamp, String)>,
     error: Option<String>,
     passes: u64,
     failures: u64,
@@ -40,6 +42,7 @@ impl Board {
             last_run: None,
             took: Duration::ZERO,
             report: "has not run yet".to_owned(),
+            useful: None,
             error: None,
             passes: 0,
             failures: 0,
@@ -55,6 +58,9 @@ impl Board {
             note.ran(took);
             report.clone_into(&mut note.report);
             note.error = None;
+            if report != NOTHING {
+                note.useful = note.last_run.map(|at| (at, report.to_owned()));
+            }
         });
     }
 
@@ -109,10 +115,36 @@ impl Note {
             last_run_at: self.last_run.map(Timestamp::rfc3339),
             last_took_ms: u64::try_from(self.took.as_millis()).unwrap_or(u64::MAX),
             last_report: self.report.clone(),
+            last_useful_at: self.useful.as_ref().map(|(at, _)| at.rfc3339()),
+            last_useful_report: self.useful.as_ref().map(|(_, report)| report.clone()),
             last_error: self.error.clone(),
             passes: self.passes,
             failures: self.failures,
             every: self.every.as_secs(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pass_that_found_nothing_does_not_hide_one_that_did() {
+        let board = Board::default();
+        let every = Duration::from_secs(1);
+        board.add(&Plan { name: "content", every, wakes: None, everywhere: true });
+        let seen = |board: &Board| {
+            let duty = board.duties().remove(0);
+            (duty.last_report, duty.last_useful_report, duty.last_useful_at.is_some())
+        };
+        board.done("content", Duration::ZERO, NOTHING);
+        assert_eq!(seen(&board), (NOTHING.to_owned(), None, false));
+        board.done("content", Duration::ZERO, "3 artifacts expired");
+        board.done("content", Duration::ZERO, NOTHING);
+        let fault = Fault { text: "no".to_owned(), outage: false };
+        board.failed("content", Duration::ZERO, &fault);
+        let useful = Some("3 artifacts expired".to_owned());
+        assert_eq!(seen(&board), (NOTHING.to_owned(), useful, true));
     }
 }

@@ -7,7 +7,7 @@ use kiln_store::content::garbage::Step;
 use kiln_store::content::{artifacts, caches};
 use kiln_store::{Scope, StoreError, Tx};
 
-use super::driver::{Done, Duty, Pass, Plan};
+use super::driver::{Done, Duty, NOTHING, Pass, Plan};
 use crate::app::App;
 use crate::service::job::TRUSTED;
 
@@ -33,7 +33,7 @@ impl Duty for Content {
             let [artifacts, unused, evicted] = &gone;
             let more = gone.iter().any(|step| step.more);
             if gone.iter().all(|step| step.count == 0) {
-                return Ok(Done::said("nothing to do").and_more(more));
+                return Ok(Done::said(NOTHING).and_more(more));
             }
             let bytes: i64 = gone.iter().map(|step| step.bytes).sum();
             let report = format!(

@@ -20,6 +20,9 @@ const LONGEST_WAIT: Duration = Duration::from_mins(1);
 /// Between two passes when there is more to do at once, so that others get their turn.
 const BREATH: Duration = Duration::from_millis(5);
 
+/// What a pass says that found nothing to do.
+pub(super) const NOTHING: &str = "nothing to do";
+
 /// When a duty is done, and by whom.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
@@ -49,7 +52,7 @@ impl Done {
     /// A number of things, or that there was nothing.
     pub(super) fn count(count: usize, one: &str, many: &str) -> Self {
         match count {
-            0 => Self::said("nothing to do"),
+            0 => Self::said(NOTHING),
             1 => Self::said(format!("1 {one}")),
             count => Self::said(format!("{count} {many}")),
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::driver::{Done, Duty, Fault, Pass, Plan};
+use super::driver::{Done, Duty, Fault, NOTHING, Pass, Plan};
 use crate::app::App;
 use crate::service::garbage::{Round, Trouble};
 use crate::service::storage;
@@ -33,7 +33,7 @@ impl Duty for Garbage {
             }
             let freed = std::mem::take(&mut self.0).freed;
             if freed.is_nothing() {
-                return Ok(Done::said("nothing to do"));
+                return Ok(Done::said(NOTHING));
             }
             storage::note_round(app, freed).await?;
             let (blobs, bytes, strays) = (freed.blobs, freed.bytes, freed.strays);

@@ -2,22 +2,43 @@
 
 use std::time::Duration;
 
+use kiln_core::id::ManifestId;
+use kiln_core::time::Timestamp;
+use kiln_fault::Point;
 use kiln_store::content::manifests::{self, Manifest, ManifestState};
 use kiln_store::{Scope, StoreError, Tx};
 
-use super::driver::{Done, Duty, Pass, Plan};
+use super::driver::{Done, Duty, NOTHING, Pass, Plan};
 use crate::app::App;
 use crate::service::manifests::{Kind, clean_up};
 
 const SCOPE: Scope = Scope::System(kiln_store::Duty::Retention);
 /// How many manifests one pass looks at.
 const MOST: u32 = 20;
+/// How many drafts of ended runs one pass seals.
+const SEALS: u32 = 500;
 /// How many resources of a manifest go in one transaction.
 const PIECE: usize = 200;
 
 /// A pass can be cut off anywhere: what was cleaned up has left its manifest, and the next finds the rest.
 #[derive(Debug, Default)]
-pub(super) struct Manifests;
+pub(super) struct Manifests {
+    /// The last one that was looked at, so that those that cannot be cleaned up do not keep others from it; none
+    /// if the next pass begins with the first.
+    last: Option<(Timestamp, ManifestId)>,
+}
+
+impl Manifests {
+    /// The next of those whose time is over.
+    async fn next(&mut self, app: &App) -> Result<Vec<Manifest>, StoreError> {
+        let after = self.last.take().unwrap_or((Timestamp(0), ManifestId(0)));
+        let due = async move |tx: &mut Tx<'_>| manifests::due(tx, SCOPE, after, MOST).await;
+        let due = app.store.read(due).await?;
+        let last = due.last().filter(|_| due.len() >= MOST as usize);
+        self.last = last.and_then(|last| Some((last.expires_at?, last.id)));
+        Ok(due)
+    }
+}
 
 impl Duty for Manifests {
     fn plan(&self) -> Plan {
@@ -26,9 +47,11 @@ impl Duty for Manifests {
 
     fn pass<'a>(&'a mut self, app: &'a App) -> Pass<'a> {
         Box::pin(async {
-            let due = async |tx: &mut Tx<'_>| manifests::due(tx, SCOPE, MOST).await;
-            let due = app.store.read(due).await?;
-            let (mut gone, mut resources, mut more) = (0, 0, false);
+            let seal = async |tx: &mut Tx<'_>| manifests::seal_ended(tx, SCOPE, SEALS).await;
+            let sealed = app.store.write(seal).await?;
+            let due = self.next(app).await?;
+            let (mut gone, mut resources) = (0, 0);
+            let mut more = sealed >= u64::from(SEALS) || self.last.is_some();
             let mut fault = None;
             for manifest in due {
                 // One that cannot be cleaned up does not keep the others from it.
@@ -43,14 +66,20 @@ impl Duty for Manifests {
                 resources += cleaned;
                 gone += usize::from(is_over);
                 more |= cleaned >= PIECE;
+                Point::DutyCleaned.pass();
             }
             if let Some(fault) = fault {
                 return Err(fault.into());
             }
-            if resources + gone == 0 {
-                return Ok(Done::said("nothing to do"));
+            if resources + gone == 0 && sealed == 0 {
+                return Ok(Done::said(NOTHING).and_more(more));
             }
-            let report = format!("{resources} resources cleaned up, {gone} manifests are over");
+            let ended = match sealed {
+                0 => String::new(),
+                sealed => format!(", {sealed} sealed because their runs ended"),
+            };
+            let report =
+                format!("{resources} resources cleaned up, {gone} manifests are over{ended}");
             tracing::info!(report, "manifests were cleaned up");
             Ok(Done::said(report).and_more(more))
         })

@@ -91,7 +91,7 @@ fn all(app: &Shared) -> Vec<Box<dyn Duty>> {
         Box::new(old_logs::OldLogs::default()),
         Box::new(packing::Packing::default()),
         Box::new(content::Content),
-        Box::new(manifests::Manifests),
+        Box::new(manifests::Manifests::default()),
         Box::new(garbage::Garbage::default()),
         Box::new(runners::Runners { after: config.forget_runners }),
     ]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kiln_store::retention::{Caretaker, Keep};
 
-use super::driver::{Done, Duty, Pass, Plan};
+use super::driver::{Done, Duty, NOTHING, Pass, Plan};
 use crate::app::App;
 
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl Duty for Retention {
         Box::pin(async {
             let tended = self.0.tend(&app.store).await?;
             let report = match (tended.rows, tended.partitions) {
-                (0, 0) => "nothing to do".to_owned(),
+                (0, 0) => NOTHING.to_owned(),
                 (rows, 0) => format!("{rows} rows removed"),
                 (rows, parts) => format!("{rows} rows removed, {parts} partitions dropped"),
             };

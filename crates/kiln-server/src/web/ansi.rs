@@ -1,8 +1,11 @@
 //! Lines of logs as HTML: colours, links, and what a terminal would have overwritten.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use vte::{Params, Parser, Perform};
+
+use super::links;
 
 /// More of a line is not drawn; the raw log has it.
 const LONGEST: usize = 16 << 10;
@@ -15,24 +18,23 @@ pub(super) struct Drawn {
     pub(super) cut: bool,
 }
 
-/// Draws one line, as bytes that may hold anything.
-pub(super) fn draw(text: &[u8]) -> Drawn {
-    let text = overwritten(text);
-    let cut = text.len() > LONGEST;
-    let mut pen = Pen::default();
-    let mut parser = Parser::new();
-    parser.advance(&mut pen, &text[..text.len().min(LONGEST)]);
-    pen.close();
-    Drawn { html: pen.out, cut }
+/// Draws one line, as bytes that may hold anything. The style is that of the line before, and becomes that of the
+/// line after: terminals do not end colours with lines.
+pub(super) fn draw(text: &[u8], style: &mut Style) -> Drawn {
+    let (gone, text) = overwritten(text);
+    style.follow(gone);
+    let (shown, rest) = text.split_at(text.len().min(LONGEST));
+    let mut pen = Pen { style: *style, ..Pen::default() };
+    Parser::new().advance(&mut pen, shown);
+    *style = pen.style;
+    style.follow(rest);
+    Drawn { html: pen.html(), cut: !rest.is_empty() }
 }
 
-/// What a progress bar leaves: the last of what was printed over each other.
-fn overwritten(text: &[u8]) -> &[u8] {
+/// What a progress bar leaves: the last of what was printed over each other, behind what is gone.
+fn overwritten(text: &[u8]) -> (&[u8], &[u8]) {
     let text = text.strip_suffix(b"\r").unwrap_or(text);
-    match memchr::memrchr(b'\r', text) {
-        Some(at) => &text[at + 1..],
-        None => text,
-    }
+    text.split_at(memchr::memrchr(b'\r', text).map_or(0, |at| at + 1))
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -43,9 +45,10 @@ enum Colour {
     Exact(u8, u8, u8),
 }
 
+/// How letters look.
 #[expect(clippy::struct_excessive_bools, reason = "a terminal has that many switches")]
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Style {
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Style {
     front: Colour,
     back: Colour,
     bold: bool,
@@ -56,94 +59,146 @@ struct Style {
     inverse: bool,
 }
 
-/// Writes HTML as the parser hears of letters and signs.
+/// Collects letters as the parser hears of them, with where their looks and links begin.
 #[derive(Default)]
 struct Pen {
-    out: String,
+    text: String,
+    /// What the next letter looks like.
     style: Style,
-    /// What the open span has, if one is open.
-    open: Option<Style>,
-    link: bool,
+    styles: Vec<(usize, Style)>,
+    /// Links that the text says itself, and the one that is open.
+    links: Vec<(Range<usize>, String)>,
+    link: Option<(usize, String)>,
 }
 
 impl Pen {
-    fn close(&mut self) {
-        self.end_span();
-        self.end_link();
-    }
-
-    fn end_span(&mut self) {
-        if self.open.take().is_some() {
-            self.out.push_str("</span>");
+    fn letter(&mut self, letter: char) {
+        let last = self.styles.last().map(|(_, style)| *style).unwrap_or_default();
+        if last != self.style {
+            self.styles.push((self.text.len(), self.style));
         }
+        // Signs that turn the direction of writing could show another text than there is.
+        let turns = matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        self.text.push(if turns { '\u{fffd}' } else { letter });
     }
 
     fn end_link(&mut self) {
-        if std::mem::take(&mut self.link) {
-            self.out.push_str("</a>");
+        if let Some((start, address)) = self.link.take().filter(|(at, _)| *at < self.text.len()) {
+            self.links.push((start..self.text.len(), address));
         }
     }
 
-    fn begin_span(&mut self) {
-        if self.open.as_ref() == Some(&self.style) {
-            return;
+    fn html(mut self) -> String {
+        self.end_link();
+        let mut links = std::mem::take(&mut self.links);
+        // Addresses in the text are links, too, where it does not say one itself.
+        let plain = links::find(&self.text).into_iter().filter(|found| {
+            !links.iter().any(|(own, _)| own.start < found.end && found.start < own.end)
+        });
+        let plain: Vec<_> =
+            plain.map(|range| (range.clone(), self.text[range].to_owned())).collect();
+        links.extend(plain);
+        links.sort_by_key(|(range, _)| range.start);
+        let (mut out, mut at) = (String::with_capacity(self.text.len() + 16), 0);
+        for (range, address) in links {
+            self.piece(at..range.start, &mut out);
+            out.push_str("<a rel=\"noreferrer noopener\" target=\"_blank\" href=\"");
+            escape(&address, &mut out);
+            out.push_str("\">");
+            self.piece(range.clone(), &mut out);
+            out.push_str("</a>");
+            at = range.end;
         }
-        self.end_span();
-        if self.style == Style::default() {
-            return;
-        }
-        let tag = self.style.tag();
-        self.out.push_str(&tag);
-        self.open = Some(self.style.clone());
+        self.piece(at..self.text.len(), &mut out);
+        out
     }
 
-    fn letter(&mut self, letter: char) {
-        if self.open.is_some() || self.style != Style::default() {
-            self.begin_span();
+    /// A part of the text, each look of it in a span.
+    fn piece(&self, range: Range<usize>, out: &mut String) {
+        let mut at = range.start;
+        let mut next = self.styles.partition_point(|(from, _)| *from <= at);
+        while at < range.end {
+            let style = next.checked_sub(1).map(|place| self.styles[place].1).unwrap_or_default();
+            let end = self.styles.get(next).map_or(range.end, |(from, _)| range.end.min(*from));
+            let is_plain = style == Style::default();
+            if !is_plain {
+                style.tag(out);
+            }
+            escape(&self.text[at..end], out);
+            if !is_plain {
+                out.push_str("</span>");
+            }
+            (at, next) = (end, next + 1);
         }
-        self.write(letter);
     }
+}
 
-    fn write(&mut self, letter: char) {
+fn escape(text: &str, out: &mut String) {
+    for letter in text.chars() {
         match letter {
-            '<' => self.out.push_str("&lt;"),
-            '>' => self.out.push_str("&gt;"),
-            '&' => self.out.push_str("&amp;"),
-            '"' => self.out.push_str("&quot;"),
-            '\'' => self.out.push_str("&#39;"),
-            // Signs that turn the direction of writing could show another text than there is.
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => self.out.push('\u{fffd}'),
-            letter => self.out.push(letter),
-        }
-    }
-
-    fn select(&mut self, params: &Params) {
-        let numbers: Vec<u16> =
-            params.iter().flat_map(|part| part.iter().copied()).take(64).collect();
-        let mut rest = numbers.as_slice();
-        if rest.is_empty() {
-            self.style = Style::default();
-        }
-        while let Some((&code, more)) = rest.split_first() {
-            rest = match code {
-                38 | 48 => {
-                    let (colour, after) = exact(more);
-                    if let Some(colour) = colour {
-                        *(if code == 38 { &mut self.style.front } else { &mut self.style.back }) =
-                            colour;
-                    }
-                    after
-                }
-                code => {
-                    self.style.apply(code);
-                    more
-                }
-            };
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            letter => out.push(letter),
         }
     }
 }
 
 impl Style {
+    /// What a text leaves that is not drawn.
+    pub(super) fn follow(&mut self, text: &[u8]) {
+        if memchr::memchr(0x1b, text).is_some() {
+            let mut follower = Follower(*self);
+            Parser::new().advance(&mut follower, text);
+            *self = follower.0;
+        }
+    }
+
+    /// Numbers come one by one (`38;5;208`), or those that belong together with colons (`38:5:208`).
+    fn select(&mut self, params: &Params) {
+        let mut parts = params.iter();
+        if params.is_empty() {
+            *self = Self::default();
+        }
+        while let Some(part) = parts.next() {
+            match *part {
+                [code @ (38 | 48 | 58)] => {
+                    let mut next = || parts.next().and_then(|part| part.first().copied());
+                    let colour = match next() {
+                        Some(5) => next().map(palette),
+                        Some(2) => next()
+                            .zip(next())
+                            .zip(next())
+                            .map(|((red, green), blue)| exact(red, green, blue)),
+                        _ => None,
+                    };
+                    let Some(colour) = colour else { return };
+                    self.paint(code, colour);
+                }
+                [code @ (38 | 48 | 58), 5, number, ..] => self.paint(code, palette(number)),
+                // With the number of a space of colours between, as the standard has it, or without.
+                [code @ (38 | 48 | 58), 2, _, red, green, blue, ..]
+                | [code @ (38 | 48 | 58), 2, red, green, blue] => {
+                    self.paint(code, exact(red, green, blue));
+                }
+                [4, kind, ..] => self.underline = kind != 0,
+                [code] => self.apply(code),
+                _ => {}
+            }
+        }
+    }
+
+    /// 58 is the colour of a line below, which is drawn in that of its letters.
+    fn paint(&mut self, code: u16, colour: Colour) {
+        match code {
+            38 => self.front = colour,
+            48 => self.back = colour,
+            _ => {}
+        }
+    }
+
     fn apply(&mut self, code: u16) {
         let low = |base: u16| u8::try_from(code - base).unwrap_or_default();
         match code {
@@ -171,7 +226,7 @@ impl Style {
 
     /// Colours are classes, because the page's policy forbids styles in it; exact ones are also said as
     /// numbers, which the module applies.
-    fn tag(&self) -> String {
+    fn tag(&self, out: &mut String) {
         let (front, back) =
             if self.inverse { (self.back, self.front) } else { (self.front, self.back) };
         let mut classes = Vec::new();
@@ -197,20 +252,20 @@ impl Style {
             (self.struck, "st"),
         ];
         classes.extend(more.into_iter().filter(|(on, _)| *on).map(|(_, name)| name.to_owned()));
-        format!("<span class=\"{}\"{data}>", classes.join(" "))
+        let _ = write!(out, "<span class=\"{}\"{data}>", classes.join(" "));
     }
 }
 
-/// What follows `38` or `48`: `5;N` or `2;R;G;B`, and what is left.
-fn exact(rest: &[u16]) -> (Option<Colour>, &[u16]) {
-    let byte = |number: u16| u8::try_from(number).unwrap_or(u8::MAX);
-    match rest {
-        [5, number, rest @ ..] => (Some(Colour::Palette(byte(*number))), rest),
-        [2, red, green, blue, rest @ ..] => {
-            (Some(Colour::Exact(byte(*red), byte(*green), byte(*blue))), rest)
-        }
-        _ => (None, &[]),
-    }
+fn byte(number: u16) -> u8 {
+    u8::try_from(number).unwrap_or(u8::MAX)
+}
+
+fn palette(number: u16) -> Colour {
+    Colour::Palette(byte(number))
+}
+
+fn exact(red: u16, green: u16, blue: u16) -> Colour {
+    Colour::Exact(byte(red), byte(green), byte(blue))
 }
 
 /// The colour of the palette of 256 that is like this one.
@@ -233,26 +288,31 @@ impl Perform for Pen {
 
     fn csi_dispatch(&mut self, params: &Params, _: &[u8], ignore: bool, action: char) {
         if action == 'm' && !ignore {
-            self.select(params);
+            self.style.select(params);
         }
     }
 
     /// OSC 8 is a link. Only addresses of the web are made one.
     fn osc_dispatch(&mut self, params: &[&[u8]], _: bool) {
         let [b"8", _, address @ ..] = params else { return };
-        self.end_span();
         self.end_link();
         let address = address.join(&b';');
         let address = String::from_utf8_lossy(&address);
-        if !address.starts_with("https://") && !address.starts_with("http://") {
-            return;
+        if address.starts_with("https://") || address.starts_with("http://") {
+            let address = address.chars().filter(|letter| !letter.is_control()).collect();
+            self.link = Some((self.text.len(), address));
         }
-        self.out.push_str("<a rel=\"noreferrer noopener\" target=\"_blank\" href=\"");
-        for letter in address.chars().filter(|letter| !letter.is_control()) {
-            self.write(letter);
+    }
+}
+
+/// Hears of nothing but looks.
+struct Follower(Style);
+
+impl Perform for Follower {
+    fn csi_dispatch(&mut self, params: &Params, _: &[u8], ignore: bool, action: char) {
+        if action == 'm' && !ignore {
+            self.0.select(params);
         }
-        self.out.push_str("\">");
-        self.link = true;
     }
 }
 
@@ -281,8 +341,13 @@ pub(super) fn stylesheet() -> String {
 mod tests {
     use super::*;
 
+    #[track_caller]
     fn check(text: &str, expect: &str) {
-        assert_eq!(draw(text.as_bytes()).html, expect, "{text:?}");
+        assert_eq!(alone(text.as_bytes()).html, expect, "{text:?}");
+    }
+
+    fn alone(text: &[u8]) -> Drawn {
+        draw(text, &mut Style::default())
     }
 
     /// O2
@@ -296,6 +361,66 @@ mod tests {
         check("\x1b[7mx\x1b[27my", "<span class=\"inv\">x</span>y");
         check("\x1b[38;5mx", "x");
         check("\x1b[31m\x1b[39mx", "x");
+    }
+
+    /// O2
+    #[test]
+    fn numbers_with_colons_mean_what_those_with_semicolons_do() {
+        let red = "<span class=\"f196\" data-fg=\"#ff0000\">x</span>";
+        check("\x1b[38:2::255:0:0mx", red);
+        check("\x1b[38:2:255:0:0mx", red);
+        check("\x1b[38;2;255;0;0mx", red);
+        check("\x1b[48:5:208mx", "<span class=\"b208\">x</span>");
+        check("\x1b[4:3mx\x1b[4:0my", "<span class=\"un\">x</span>y");
+        // The colour of the line below is passed over, and none of its numbers is taken for another one.
+        check("\x1b[58;5;1mx\x1b[58:2::9:1:3my", "xy");
+        check("\x1b[1;58;2;3;4;7;9mx", "<span class=\"bo st\">x</span>");
+        check("\x1b[38:2mx\x1b[38:9:1mx\x1b[:mx", "xxx");
+    }
+
+    /// O2
+    #[test]
+    fn a_style_goes_on_from_line_to_line() {
+        let mut style = Style::default();
+        let mut check = |text: &str, expect: &str| {
+            assert_eq!(draw(text.as_bytes(), &mut style).html, expect, "{text:?}");
+        };
+        check("a\x1b[31mb", "a<span class=\"f1\">b</span>");
+        check("c", "<span class=\"f1\">c</span>");
+        check("", "");
+        check("\x1b[1m9%\rd\x1b[0m", "<span class=\"f1 bo\">d</span>");
+        check("e", "e");
+        check(&format!("{}\x1b[32m", "x".repeat(LONGEST)), &"x".repeat(LONGEST));
+        check("f", "<span class=\"f2\">f</span>");
+    }
+
+    /// O2
+    #[test]
+    fn addresses_become_links_also_in_several_colours() {
+        let open = "<a rel=\"noreferrer noopener\" target=\"_blank\" href=";
+        check(
+            "see https://a.example/b.",
+            &format!("see {open}\"https://a.example/b\">https://a.example/b</a>."),
+        );
+        check(
+            "http://h:\x1b[1m80\x1b[22m/ x",
+            &format!("{open}\"http://h:80/\">http://h:<span class=\"bo\">80</span>/</a> x"),
+        );
+        check(
+            "https://a.example/?a=1&b='<script>",
+            &format!(
+                "{open}\"https://a.example/?a=1&amp;b=\">https://a.example/?a=1&amp;b=</a>&#39;&lt;script&gt;"
+            ),
+        );
+        check(
+            "javascript:alert(1) data:text/html,x https:// http:///x",
+            "javascript:alert(1) data:text/html,x https:// http:///x",
+        );
+        // Where the text says a link itself, there is no other in it.
+        check(
+            "\x1b]8;;https://b.example\x07https://a.example\x1b]8;;\x07",
+            &format!("{open}\"https://b.example\">https://a.example</a>"),
+        );
     }
 
     #[test]
@@ -321,10 +446,10 @@ mod tests {
 
     #[test]
     fn long_and_broken_lines_are_bounded() {
-        let long = draw("x".repeat(LONGEST + 1).as_bytes());
+        let long = alone("x".repeat(LONGEST + 1).as_bytes());
         assert!(long.cut && long.html.len() == LONGEST);
-        assert_eq!(draw(b"\xff\x1b[").html, "\u{fffd}");
-        let open = draw("\x1b[31mx".repeat(5_000).as_bytes()).html;
+        assert_eq!(alone(b"\xff\x1b[").html, "\u{fffd}");
+        let open = alone("\x1b[31mx".repeat(5_000).as_bytes()).html;
         assert!(open.ends_with("</span>"));
     }
 

@@ -30,6 +30,11 @@ static ASSETS: LazyLock<(String, Vec<Asset>)> = LazyLock::new(|| {
         Asset { name: "kiln.css", kind: "text/css; charset=utf-8", bytes: style.into() },
         text("kiln.js", module, include_str!("assets/kiln.js")),
         text("log.js", module, include_str!("assets/log.js")),
+        text("log-blocks.js", module, include_str!("assets/log-blocks.js")),
+        text("log-copy.js", module, include_str!("assets/log-copy.js")),
+        text("log-lines.js", module, include_str!("assets/log-lines.js")),
+        text("log-live.js", module, include_str!("assets/log-live.js")),
+        text("log-search.js", module, include_str!("assets/log-search.js")),
         text("icon.svg", "image/svg+xml", include_str!("assets/icon.svg")),
     ];
     let mut hash = Sha256::new();

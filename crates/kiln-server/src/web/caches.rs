@@ -14,9 +14,11 @@ use super::parts;
 use super::repos::head;
 use super::visitor::{Posted, Visitor};
 use crate::app::Shared;
+use crate::config::Content;
 use crate::http::error::Failure;
 use crate::percent::encoded;
 use crate::service::content::seen;
+use crate::service::job::TRUSTED;
 use crate::service::repos;
 
 /// How many a page shows.
@@ -40,12 +42,14 @@ pub(super) async fn show(
     let (row, _) = repos::find(&app, &visitor.caller, Right::Read, &name).await?;
     let key = (!which.key.is_empty()).then(|| which.key.clone());
     let piece = (which.page.saturating_mul(PIECE), PIECE);
-    let (total, caches) = seen::caches(&app, &row, (key, None), (Order::Used, true), piece).await?;
+    // Those that were used last come first.
+    let order = (Order::Used, false);
+    let (total, caches) = seen::caches(&app, &row, (key, None), order, piece).await?;
     let usage = seen::usage(&app, &row).await?;
     let may_change = visitor.caller.grants().allow(Right::Write, Some(row.org)).is_ok();
     let body = html! {
         (head(&name, "caches"))
-        (used(&usage, app.config.content.quota))
+        (used(&usage, &app.config.content))
         @if total == 0 && which.key.is_empty() {
             (parts::empty("No cache has been written yet", &html! {
                 "A step with " code { "uses: actions/cache" } " writes one when its job succeeds."
@@ -65,20 +69,20 @@ pub(super) async fn show(
     Ok(Page { title: &title, section: Section::Repositories, live: None, body }.show(&visitor))
 }
 
-/// How much there is of each trust.
-fn used(usage: &[Usage], limit: u64) -> Markup {
+/// How much there is of each trust, and how much there may be.
+fn used(usage: &[Usage], content: &Content) -> Markup {
     let number = |number: i64| u64::try_from(number).unwrap_or_default();
+    let room = |kind: &Usage| content.quota_of(kind.trust == TRUSTED);
     html! {
         @if !usage.is_empty() {
             dl.facts {
                 @for kind in usage {
                     div {
                         dt { "Of " (kind.trust) " runs" }
-                        dd { (parts::size(number(kind.bytes))) " in " (parts::count(usize::try_from(kind.count).unwrap_or_default(), "cache", "caches")) }
+                        dd { (parts::size(number(kind.bytes))) " of " (parts::size(room(kind))) " in " (parts::count(usize::try_from(kind.count).unwrap_or_default(), "cache", "caches")) }
                     }
                     div { dt { "Found" } dd { (parts::count(usize::try_from(kind.hits).unwrap_or_default(), "time", "times")) } }
                 }
-                div { dt { "Room" } dd { (parts::size(limit)) } }
             }
         }
     }

@@ -56,6 +56,8 @@ pub(super) fn bare(
             a.skip href="#main" { "To the content" }
             (bar(section, visitor))
             main #main tabindex="-1" { (body) }
+            // What has changed, for those who do not see it. It never holds anything that ticks.
+            p.sr #announce role="status" {}
             (help())
         },
     )

@@ -5,18 +5,26 @@
 mod ansi;
 mod assets;
 mod badge;
+mod bars;
 mod caches;
 mod dashboard;
+mod deployed;
 mod failure;
+mod files;
 mod job;
 mod layout;
+mod links;
 mod live;
+mod markdown;
 mod parts;
+mod preview;
 mod queue;
 mod repos;
 mod run;
 mod runners;
 mod runs;
+mod search;
+mod settings;
 mod sign_in;
 mod visitor;
 mod workflow;
@@ -30,6 +38,7 @@ use axum::routing::{get, post};
 
 use crate::app::Shared;
 use crate::http::middleware;
+use crate::http::routes::Routes;
 
 pub(crate) use sign_in::{session_cookie, welcome_page, welcomed_page};
 
@@ -38,6 +47,11 @@ const NOT_OWNERS: [&str; 5] = ["api", "actions", "repos", "welcome", "assets"];
 /// A form has few fields.
 const LARGEST_FORM: usize = 2 << 20;
 
+/// What programs ask for too, and the OpenAPI document therefore describes.
+pub(crate) fn described() -> Routes {
+    badge::routes().merge(preview::routes())
+}
+
 /// Answers what no address of the API fits.
 pub(crate) fn router(app: Shared) -> Router {
     Router::new()
@@ -45,24 +59,29 @@ pub(crate) fn router(app: Shared) -> Router {
         .route("/runs", get(runs::all))
         .route("/queue", get(queue::show))
         .route("/runners", get(runners::show))
+        .route("/runners/{id}", get(runners::one))
         .route("/runners/{id}/{order}", post(runners::order))
         .route("/repositories", get(repos::list))
         .route("/sign-in", get(sign_in::show).post(sign_in::enter))
         .route("/sign-out", post(sign_in::leave))
         .route("/live", get(live::follow))
         .route("/{owner}/{repo}", get(repos::one))
-        .route("/{owner}/{repo}/settings", get(repos::settings))
-        .route("/{owner}/{repo}/settings/{what}", post(repos::change))
-        .route("/{owner}/{repo}/badge.svg", get(badge::show))
+        .route("/{owner}/{repo}/settings", get(settings::show))
+        .route("/{owner}/{repo}/settings/{what}", post(settings::change))
         .route("/{owner}/{repo}/caches", get(caches::show))
         .route("/{owner}/{repo}/caches/{id}/delete", post(caches::delete))
         .route("/{owner}/{repo}/actions", get(runs::of_repo))
+        .route("/{owner}/{repo}/logs", get(search::show))
         .route("/{owner}/{repo}/actions/workflows/{file}", get(workflow::show))
         .route("/{owner}/{repo}/actions/workflows/{file}/dispatch", post(workflow::dispatch))
+        .route("/{owner}/{repo}/actions/workflows/{file}/{order}", post(workflow::order))
         .route("/{owner}/{repo}/actions/runs/{run}", get(run::show))
         .route("/{owner}/{repo}/actions/runs/{run}/error", get(job::first_error))
+        .route("/{owner}/{repo}/actions/runs/{run}/summary", get(run::summary))
+        .route("/{owner}/{repo}/actions/runs/{run}/annotations/{at}", get(run::annotation))
         .route("/{owner}/{repo}/actions/runs/{run}/{order}", post(run::order))
         .route("/{owner}/{repo}/actions/runs/{run}/artifacts/{artifact}", get(run::download))
+        .route("/{owner}/{repo}/actions/runs/{run}/artifacts/{artifact}/files", get(files::show))
         .route(
             "/{owner}/{repo}/actions/runs/{run}/artifacts/{artifact}/{order}",
             post(run::order_artifact),
@@ -70,10 +89,13 @@ pub(crate) fn router(app: Shared) -> Router {
         .route("/{owner}/{repo}/actions/runs/{run}/job/{job}", get(job::show))
         .route("/{owner}/{repo}/actions/runs/{run}/job/{job}/lines", get(job::lines))
         .route("/{owner}/{repo}/actions/runs/{run}/job/{job}/follow", get(job::follow))
+        .route("/{owner}/{repo}/actions/runs/{run}/job/{job}/search", get(job::search))
+        .merge(badge::routes().into_router())
         .layer(from_fn(page_or_problem))
         .layer(from_fn(middleware::in_time))
         .layer(DefaultBodyLimit::max(LARGEST_FORM))
         .merge(assets::routes())
+        .merge(preview::routes().into_router())
         .method_not_allowed_fallback(middleware::no_such_address)
         .fallback(failure::no_such_page)
         .with_state(app)

@@ -27,7 +27,7 @@ pub(super) enum Look {
 }
 
 impl Look {
-    fn ended(conclusion: Conclusion) -> Self {
+    pub(super) fn ended(conclusion: Conclusion) -> Self {
         match conclusion {
             Conclusion::Success => Self::Success,
             Conclusion::Skipped => Self::Skipped,

@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::response::Html;
 use kiln_core::time::Timestamp;
 use kiln_proto::api;
+use kiln_proto::held::Held;
 use kiln_store::Page as Piece;
 use maud::{Markup, html};
 
@@ -24,6 +25,7 @@ const NAMES: usize = 4;
 /// S16
 pub(super) async fn show(State(app): State<Shared>, visitor: Visitor) -> Shown<Html<String>> {
     let waiting = queue::waiting(&app, &visitor.caller, None, None, JOBS).await?;
+    let held = queue::held(&app, &visitor.caller, JOBS).await?;
     let queues = pause::queues(&app, &visitor.caller, Piece::first(Piece::LARGEST)).await?;
     let paused = pause::paused(&app, &visitor.caller).await?;
     let body = html! {
@@ -41,6 +43,10 @@ pub(super) async fn show(State(app): State<Shared>, visitor: Visitor) -> Shown<H
                 p.quiet { (parts::count(waiting.len(), "job waits", "jobs wait"))
                     @if waiting.len() >= JOBS { ", and perhaps more" } "." }
                 (table(&waiting))
+            }
+            @if !held.is_empty() {
+                h2 #held-title { "Held by concurrency groups " span.number { (held.len()) } }
+                ol.waits aria-labelledby="held-title" { @for one in &held { (held_row(one)) } }
             }
         }
         section #queues data-part="" aria-labelledby="queues-title" {
@@ -77,6 +83,31 @@ fn table(waiting: &[api::Waiting]) -> Markup {
                         }
                     }
                 }
+            }
+        }
+    }
+}
+
+/// A run, or a job of one, that waits for its group.
+pub(super) fn held_row(one: &Held) -> Markup {
+    let run = format!("/{}/actions/runs/{}", one.repo, one.run_id);
+    let before = usize::try_from(one.before).unwrap_or(usize::MAX);
+    let href = one.job_id.map_or_else(|| run.clone(), |job| format!("{run}/job/{job}"));
+    html! {
+        li data-entry="" {
+            (Look::Waiting.icon())
+            div.what {
+                a.title href=(href) data-open="" { (one.name) }
+                p.about { (one.repo) " · " (one.workflow) " #" (one.number) " · " (sentence(&one.reason)) }
+                @if let Some(holder) = &one.holder {
+                    p.about { "It is held by "
+                        a href={ "/" (one.repo) "/actions/runs/" (holder.run_id) } { (holder.workflow) " #" (holder.number) }
+                        @if one.before > 0 { ", and " (parts::count(before, "other waits", "others wait")) " before it" } "."
+                    }
+                }
+            }
+            @if let Some(at) = Timestamp::parse_rfc3339(&one.since) {
+                div.times { span.quiet { "since " (parts::when(at)) } }
             }
         }
     }

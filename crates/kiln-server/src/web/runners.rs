@@ -2,35 +2,30 @@
 
 use std::collections::BTreeMap;
 
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use axum::response::{Html, IntoResponse as _, Redirect, Response};
-use kiln_core::access::Right;
-use kiln_core::id::RunnerId;
+use kiln_core::id::{JobId, RunnerId};
+use kiln_core::run::Conclusion;
 use kiln_core::time::Timestamp;
 use kiln_proto::api;
+use kiln_proto::history::RunnerJob;
 use kiln_store::Page as Piece;
-use kiln_store::runs::{RunFilter, RunStatus};
 use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::failure::Shown;
 use super::layout::{Page, Section, form_token};
-use super::parts;
+use super::parts::{self, Look};
 use super::visitor::{Posted, Visitor};
 use crate::app::{App, Shared};
 use crate::http::error::{Answer, Failure};
-use crate::service::runners::Order;
-use crate::service::{runners, runs};
-
-/// How many runs under way are asked which runners have their jobs.
-const RUNS: u32 = 30;
+use crate::service::runners::{self, Order};
 
 pub(super) async fn show(State(app): State<Shared>, visitor: Visitor) -> Shown<Html<String>> {
     let page = Piece::first(Piece::LARGEST);
-    let mut found = runners::list(&app, &visitor.caller, page).await?;
-    found.retain(|runner| runner.status != "forgotten");
-    let work = current(&app, &visitor).await?;
-    let may_order = visitor.caller.grants().allow(Right::Runners, None).is_ok();
+    let mut found = runners::list_with_orders(&app, &visitor.caller, page).await?;
+    found.retain(|(runner, _)| runner.status != "forgotten");
+    let work = current(&app, &visitor, found.iter().map(|(runner, _)| runner)).await?;
     let body = html! {
         div.head { h1 { "Runners" } }
         section #runners data-part="" aria-label="Runners" {
@@ -40,8 +35,8 @@ pub(super) async fn show(State(app): State<Shared>, visitor: Visitor) -> Shown<H
                 }))
             } @else {
                 ul.runners {
-                    @for runner in &found {
-                        (card(&visitor, runner, work.get(&runner.id).map_or(&[], Vec::as_slice), may_order))
+                    @for (runner, may_order) in &found {
+                        (card(&visitor, runner, work.get(&runner.id).map_or(&[], Vec::as_slice), *may_order))
                     }
                 }
             }
@@ -51,21 +46,18 @@ pub(super) async fn show(State(app): State<Shared>, visitor: Visitor) -> Shown<H
 }
 
 /// A job that a runner has: where it is, and its name.
-type Work = (String, String);
+type Job = (String, String);
 
-/// What runners do now, as far as the runs show it that began last.
-async fn current(app: &App, visitor: &Visitor) -> Answer<BTreeMap<i64, Vec<Work>>> {
-    let open = RunFilter { status: Some(RunStatus::InProgress), ..RunFilter::default() };
-    let found = runs::list(app, &visitor.caller, open, Piece::first(RUNS)).await?;
-    let mut work: BTreeMap<i64, Vec<Work>> = BTreeMap::new();
-    for named in found {
-        let attempt = runs::attempt(app, &visitor.caller, named.run.id, None).await?;
-        for job in attempt.jobs.iter().filter(|job| job.status == "in_progress") {
-            if let (Some(runner), Some(id)) = (job.runner, job.id) {
-                let entry = (super::job::address(&named, id), job.name.clone());
-                work.entry(runner.0).or_default().push(entry);
-            }
-        }
+async fn current(
+    app: &App,
+    visitor: &Visitor,
+    found: impl Iterator<Item = &api::Runner>,
+) -> Answer<BTreeMap<i64, Vec<Job>>> {
+    let ids = found.map(|runner| RunnerId(runner.id)).collect();
+    let mut work: BTreeMap<i64, Vec<Job>> = BTreeMap::new();
+    for one in runners::work(app, &visitor.caller, ids).await? {
+        let address = format!("/{}/actions/runs/{}/job/{}", one.repo, one.run, one.job);
+        work.entry(one.runner.0).or_default().push((address, one.name));
     }
     Ok(work)
 }
@@ -76,40 +68,48 @@ fn light(status: &str) -> Markup {
         "idle" => ("success", "Idle"),
         "busy" => ("running", "Busy"),
         "draining" => ("tolerated", "Draining"),
+        "forgotten" => ("cancelled", "Removed"),
         _ => ("cancelled", "Offline"),
     };
     html! { span class={ "pill " (class) } { (word) } }
 }
 
-fn card(visitor: &Visitor, runner: &api::Runner, work: &[Work], may_order: bool) -> Markup {
-    let slots = runner.max_parallel.max(1);
-    let seen = Timestamp::parse_rfc3339(&runner.last_seen_at);
+fn card(visitor: &Visitor, runner: &api::Runner, work: &[Job], may_order: bool) -> Markup {
     html! {
         li.card data-entry="" {
             div.runner-head {
-                h2 { (runner.name) }
+                h2 { a.title href={ "/runners/" (runner.id) } data-open="" { (runner.name) } }
                 (light(&runner.status))
                 @if may_order && runner.status != "offline" { (order_form(visitor, runner)) }
             }
-            @if let Some(trouble) = &runner.trouble { p.notice.bad { (trouble) } }
-            p.load {
-                meter min="0" max=(slots) value=(runner.jobs) aria-label="Load" {}
-                span { (runner.jobs) " of " (parts::count(slots as usize, "job", "jobs")) }
-            }
-            @if !work.is_empty() {
-                ul.work { @for (href, name) in work { li { a href=(href) { (name) } } } }
-            }
-            p.labels { @for label in &runner.labels { span.tag { (label) } } }
-            p.about {
-                (runner.os) " " (runner.architecture) " · " (runner.cores) " cores · "
-                (runner.memory_mb / 1_024) " GB · pool " (runner.pool)
-                @if let Some(owner) = &runner.owner { " · " (owner) }
-                " · Kiln " (runner.version)
-            }
-            p.about {
-                (runner.completed) " done, " (runner.failed) " failed"
-                @if let Some(seen) = seen { " · seen " (parts::when(seen)) }
-            }
+            (facts(runner, work))
+        }
+    }
+}
+
+/// What it is and does.
+fn facts(runner: &api::Runner, work: &[Job]) -> Markup {
+    let slots = runner.max_parallel.max(1);
+    let seen = Timestamp::parse_rfc3339(&runner.last_seen_at);
+    html! {
+        @if let Some(trouble) = &runner.trouble { p.notice.bad { (trouble) } }
+        p.load {
+            meter min="0" max=(slots) value=(runner.jobs) aria-label="Load" {}
+            span { (runner.jobs) " of " (parts::count(slots as usize, "job", "jobs")) }
+        }
+        @if !work.is_empty() {
+            ul.work { @for (href, name) in work { li { a href=(href) { (name) } } } }
+        }
+        p.labels { @for label in &runner.labels { span.tag { (label) } } }
+        p.about {
+            (runner.os) " " (runner.architecture) " · " (runner.cores) " cores · "
+            (runner.memory_mb / 1_024) " GB · pool " (runner.pool)
+            @if let Some(owner) = &runner.owner { " · " (owner) }
+            " · Kiln " (runner.version)
+        }
+        p.about {
+            (runner.completed) " done, " (runner.failed) " failed"
+            @if let Some(seen) = seen { " · seen " (parts::when(seen)) }
         }
     }
 }
@@ -124,6 +124,117 @@ fn order_form(visitor: &Visitor, runner: &api::Runner) -> Markup {
         form method="post" action={ "/runners/" (runner.id) "/" (order) } {
             (form_token(visitor))
             button.small type="submit" title="It finishes what it has and takes nothing new" { (name) }
+        }
+    }
+}
+
+/// How many jobs of a history a page has.
+const PAST: u32 = 50;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Which {
+    after: String,
+}
+
+/// One runner, with what it has done.
+pub(super) async fn one(
+    State(app): State<Shared>,
+    visitor: Visitor,
+    Path(id): Path<String>,
+    Query(which): Query<Which>,
+) -> Shown<Html<String>> {
+    let id: RunnerId = id.parse().map_err(|_| Failure::not_found("runner"))?;
+    let caller = &visitor.caller;
+    let (runner, may_order) = runners::one_with_orders(&app, caller, id).await?;
+    let before = match which.after.as_str() {
+        "" => None,
+        after => Some(after.parse::<JobId>().map_err(|_| Failure::invalid("`after` is no job"))?),
+    };
+    let work = current(&app, &visitor, std::iter::once(&runner)).await?;
+    let work = work.get(&runner.id).map_or(&[][..], Vec::as_slice);
+    let past = runners::history(&app, caller, id, (before, PAST)).await?;
+    let may_order = may_order && !["offline", "forgotten"].contains(&runner.status.as_str());
+    let body = html! {
+        div.head {
+            div {
+                p.crumbs { a href="/runners" { "Runners" } }
+                h1 { (runner.name) " " (light(&runner.status)) }
+            }
+            @if may_order { div.actions { (order_form(&visitor, &runner)) } }
+        }
+        section #runner.card.stack data-part="" aria-label="What it is" { (facts(&runner, work)) }
+        section #history data-part="" aria-labelledby="history-title" {
+            h2 #history-title { "History" }
+            (history(&past))
+        }
+        @if before.is_some() || past.next.is_some() { (pages(id, before.is_some(), &past)) }
+    };
+    let title = format!("Runner {}", runner.name);
+    Ok(Page { title: &title, section: Section::Runners, live: Some(0), body }.show(&visitor))
+}
+
+fn history(past: &api::Page<RunnerJob>) -> Markup {
+    html! {
+        @if past.items.is_empty() {
+            p.calm {
+                @if past.next.is_some() { "It had none of the jobs that were looked at; there are older ones." }
+                @else { "It has had no job yet." }
+            }
+        } @else {
+            ol.waits { @for job in &past.items { (past_row(job)) } }
+        }
+    }
+}
+
+fn past_row(job: &RunnerJob) -> Markup {
+    let time = |text: &Option<String>| text.as_deref().and_then(Timestamp::parse_rfc3339);
+    let (began, ended) =
+        (time(&job.started_at).or_else(|| time(&job.claimed_at)), time(&job.ended_at));
+    let (look, word) = outcome(&job.outcome);
+    html! {
+        li data-entry="" {
+            (look.icon())
+            div.what {
+                a.title href={ "/" (job.repo) "/actions/runs/" (job.run_id) "/job/" (job.job_id) } data-open="" { (job.name) }
+                p.about {
+                    (job.repo) " · " (word)
+                    @if let Some(reason) = &job.reason { ": " (reason) }
+                    @if job.attempt > 1 { " · claim " (job.attempt) }
+                }
+            }
+            div.times {
+                (parts::clocked(began, ended))
+                @if let Some(began) = began { (parts::when(began)) }
+            }
+        }
+    }
+}
+
+/// How a claim of a job ended, in a shape and in words.
+fn outcome(word: &str) -> (Look, &'static str) {
+    match word {
+        "in_progress" => (Look::Running, "Running"),
+        "lost" => (Look::Failed, "Lost: the runner was not heard of any more"),
+        "returned" => (Look::Cancelled, "Given back to the queue"),
+        "retried" => (Look::Tolerated, "Failed, and tried again"),
+        ended => {
+            let look = Conclusion::of_github(ended).map_or(Look::Skipped, Look::ended);
+            (look, look.word())
+        }
+    }
+}
+
+fn pages(id: RunnerId, is_later: bool, past: &api::Page<RunnerJob>) -> Markup {
+    let is_cut = past.items.len() < PAST as usize;
+    html! {
+        nav.pages aria-label="Pages" {
+            @if is_later { a.button href={ "/runners/" (id) } rel="first" { "Newest" } }
+            @if let Some(next) = &past.next {
+                a.button href={ "/runners/" (id) "?after=" (next) } rel="next" {
+                    @if is_cut { "Look further back" } @else { "Older" }
+                }
+            }
         }
     }
 }

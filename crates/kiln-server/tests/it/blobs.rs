@@ -36,8 +36,17 @@ pub(crate) async fn reserve(who: &Person<'_>, bytes: &[u8]) -> Value {
     who.post("/api/blobs/uploads", wish).await.expect(201)
 }
 
+/// Sends bytes to an address. Whoever is refused before all was read may lose the connection before the answer is
+/// there, and asks again.
 pub(crate) async fn put(server: &Server, url: &str, bytes: &[u8]) -> StatusCode {
-    server.client.put(url).body(bytes.to_vec()).send().await.unwrap().status()
+    let mut tries = 0;
+    loop {
+        match server.client.put(url).body(bytes.to_vec()).send().await {
+            Ok(answer) => return answer.status(),
+            Err(error) if tries == 10 => panic!("{url}: {error}"),
+            Err(_) => tries += 1,
+        }
+    }
 }
 
 /// Sends bytes as a client does.
@@ -95,6 +104,38 @@ async fn bytes_of_any_size_are_sent_and_had(server: Server) {
     let long = vec![b'x'; (64 << 10) + 1];
     let long = json!({ "owner": "acme", "hash": hash(&long), "size": long.len(), "content": BASE64.encode(&long) });
     ada.post("/api/blobs/uploads", long).await.expect(413);
+}
+
+on_both! {
+    /// C1
+    what_can_be_compressed_takes_less_room_and_any_part_of_it_can_be_had
+}
+
+async fn what_can_be_compressed_takes_less_room_and_any_part_of_it_can_be_had(server: Server) {
+    let place = server.repository("acme", "app").await;
+    let ada = person(&server, "ada", As::member(place.org, Role::Developer)).await;
+    let root = person(&server, "root", As::administrator()).await;
+    let stored = async || {
+        let storage = root.get("/api/storage").await.expect(200);
+        storage["kept"]["stored"].as_u64().unwrap()
+    };
+    let line = |number: u32| format!("line {number} of a report that says much the same\n");
+    let text: Vec<u8> = (0..40_000).map(line).collect::<String>().into_bytes();
+    send(&server, &ada, &text).await;
+    let packed = stored().await;
+    assert!(packed < text.len() as u64 / 3, "{packed} of {}", text.len());
+    let bytes = noise(5, 1_000_000);
+    send(&server, &ada, &bytes).await;
+    // What does not shrink is kept as it is, and a few bytes say so.
+    let plain = stored().await - packed;
+    assert!((1_000_000..1_000_200).contains(&plain), "{plain}");
+    for bytes in [&text, &bytes] {
+        assert!(get(&ada, bytes, None).await == (200, bytes.clone()));
+        for (from, to) in [(0, 0), (262_143, 262_145), (500_000, 999_998)] {
+            let (status, part) = get(&ada, bytes, Some(&format!("bytes={from}-{to}"))).await;
+            assert!(status == 206 && part == bytes[from..=to], "{from}-{to}");
+        }
+    }
 }
 
 on_both! {

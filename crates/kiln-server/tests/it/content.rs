@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::api::people::{Reply, reply};
 use crate::blobs::{hash, noise, put};
-use crate::runner::{LINUX, Reporter, Runner, completion, good, refused};
+use crate::runner::{LINUX, Reporter, Runner, completion, good};
 use crate::support::{Place, Server};
 
 /// How a run came about.
@@ -28,7 +28,7 @@ pub(crate) struct Of {
 
 pub(crate) const PUSH: Of =
     Of { event: "push", reference: "refs/heads/main", trust: "trusted", base: "" };
-const FORK: Of =
+pub(crate) const FORK: Of =
     Of { event: "pull_request", reference: "refs/pull/7/merge", trust: "untrusted", base: "main" };
 
 /// A run of this workflow.
@@ -110,7 +110,7 @@ impl<'s> Worker<'s> {
         let upload = reply(ask(url, wish)).await.expect(201);
         if upload["stored"] != true {
             let to = upload["pieces"][0]["url"].as_str().unwrap();
-            assert_eq!(put(self.server, to, bytes).await, 204);
+            assert!(put(self.server, to, bytes).await.is_success());
             let done = format!("/api/blobs/uploads/{}/complete", upload["id"]);
             reply(ask(self.server.url(&done), json!({}))).await.expect(200);
         }
@@ -282,12 +282,14 @@ async fn events_of_little_trust_may_only_read_the_caches_of_a_branch(server: Ser
     for event in ["pull_request_target", "issue_comment", "workflow_run"] {
         let low = Worker::start(&runner, &place, &Of { event, ..PUSH }).await;
         assert_eq!(low.find("k", &[]).await.as_deref(), Some("k"), "{event}");
+        assert!(low.job.reads_caches_only, "its actions hear of it");
         let denied = low.post("caches", json!({ "key": "x", "version": "v1" })).await.problem(403);
         assert!(denied.starts_with("cache write denied:"), "{denied}");
     }
     for event in ["schedule", "workflow_dispatch", "repository_dispatch"] {
         let high = Worker::start(&runner, &place, &Of { event, ..PUSH }).await;
         high.post("caches", json!({ "key": event, "version": "v1" })).await.expect(201);
+        assert!(!high.job.reads_caches_only);
     }
     // What nobody but its own pull request reads may be written.
     let own = Of { trust: "trusted", ..FORK };
@@ -372,67 +374,127 @@ async fn an_artifact_ends_when_asked_but_not_later_than_the_server_allows(server
     assert_eq!(job.listed("").await, ["a", "b"]);
 }
 
-/// Everything that a job can ask, about something of another.
-fn questions(cache: &Value, artifact: &Value) -> Vec<(Method, String, Value)> {
-    let complete = json!({ "hash": hash(b"x"), "size": 1 });
-    let key = json!({ "key": "k", "version": "v1" });
-    vec![
-        (Method::POST, "caches/find".to_owned(), key.clone()),
-        (Method::POST, "caches".to_owned(), key),
-        (Method::POST, format!("caches/{cache}/complete"), complete.clone()),
-        (Method::POST, "artifacts".to_owned(), json!({ "name": "x" })),
-        (Method::GET, "artifacts".to_owned(), json!({})),
-        (Method::POST, format!("artifacts/{artifact}/complete"), complete),
-        (Method::DELETE, format!("artifacts/{artifact}"), json!({})),
-        (Method::POST, "id-token".to_owned(), json!({})),
-    ]
+on_both! {
+    /// R9
+    an_artifact_is_replaced_when_the_new_one_is_complete
+}
+
+async fn an_artifact_is_replaced_when_the_new_one_is_complete(server: Server) {
+    let place = server.repository("acme", "app").await;
+    let runner = builders(&server, &place).await;
+    let job = Worker::start(&runner, &place, &PUSH).await;
+    job.upload(json!({ "name": "dist" }), b"one").await;
+    let found = async || {
+        let all = reply(job.ask(Method::GET, "artifacts")).await.expect(200);
+        let hash = |one: &Value| one["hash"].as_str().unwrap().to_owned();
+        all["artifacts"].as_array().unwrap().iter().map(hash).collect::<Vec<_>>()
+    };
+    let new = json!({ "name": "dist", "overwrite": true });
+    let reserved = job.post("artifacts", new.clone()).await.expect(201);
+    assert_eq!(job.post("artifacts", new).await.expect(201), reserved);
+    assert_eq!(found().await, [hash(b"one")], "there is always one");
+    let sent = job.send(b"two").await;
+    let path = format!("artifacts/{}/complete", reserved["id"]);
+    let made = job.post(&path, sent.clone()).await.expect(200);
+    assert_eq!(
+        (&made["name"], job.post(&path, sent).await.expect(200)),
+        (&json!("dist"), made.clone())
+    );
+    assert_eq!(found().await, [hash(b"two")]);
 }
 
 on_both! {
-    /// S24: the token of job A gets 404 on everything of job B, and nothing once its job is over.
-    a_token_is_for_its_job_alone_and_dies_with_it
+    /// C3
+    an_upload_of_a_job_lasts_as_long_as_the_job_and_all_of_them_are_bounded
 }
 
-async fn a_token_is_for_its_job_alone_and_dies_with_it(server: Server) {
-    let (place, other) =
-        (server.repository("acme", "app").await, server.repository("acme", "other").await);
+async fn an_upload_of_a_job_lasts_as_long_as_the_job_and_all_of_them_are_bounded(server: Server) {
+    let place = server.repository("acme", "app").await;
     let runner = builders(&server, &place).await;
-    let a = Worker::start(&runner, &place, &PUSH).await;
-    let b = Worker::start(&runner, &other, &PUSH).await;
-    let cache = b.post("caches", json!({ "key": "wip", "version": "v1" })).await.expect(201);
-    let saved = b.save("k", b"of b").await;
-    let artifact = b.upload(json!({ "name": "dist" }), b"of b").await;
-    // Addresses of the other job, with one's own token; and one's own, with the other's things.
-    let JobPath(theirs) = JobPath::of(&b.job);
-    for (method, rest, body) in questions(&cache["id"], &artifact["id"]) {
-        let url = server.url(&format!("{theirs}/{rest}"));
-        let ask = server.client.request(method, url).json(&body);
-        refused(ask.try_clone().unwrap().bearer_auth(&a.job.token), 404).await;
-        refused(ask.try_clone().unwrap(), 401).await;
-        refused(ask.bearer_auth("kjt_made-up"), 401).await;
+    let job = Worker::start(&runner, &place, &PUSH).await;
+    let ask = |path: &str, body: Value| {
+        let request = server.client.post(server.url(path)).bearer_auth(&job.job.token);
+        reply(request.json(&body))
+    };
+    let bytes = noise(4, 70_000);
+    let wish = json!({ "hash": hash(&bytes), "size": bytes.len() });
+    let upload = ask("/api/blobs/uploads", wish).await.expect(201);
+    let late = async |tx: &mut Tx<'_>| tx.execute("UPDATE uploads SET expires_at = 1", &[]).await;
+    server.app.store.write(late).await.unwrap();
+    let id = upload["id"].as_i64().unwrap();
+    let fresh = ask(&format!("/api/blobs/uploads/{id}/renew"), json!({})).await.expect(200);
+    assert_eq!(fresh["id"], id);
+    server.app.store.write(late).await.unwrap();
+    assert_eq!(put(&server, fresh["pieces"][0]["url"].as_str().unwrap(), &bytes).await, 204);
+    ask(&format!("/api/blobs/uploads/{id}/complete"), json!({})).await.expect(200);
+    ask(&format!("/api/blobs/uploads/{id}/complete"), json!({})).await.expect(404);
+    ask(&format!("/api/blobs/uploads/{id}/renew"), json!({})).await.expect(404);
+    // What is begun and never sent is bounded.
+    let large = |seed: u8| json!({ "hash": hash(&[seed]), "size": 16_u64 << 30 });
+    for seed in 0..4 {
+        ask("/api/blobs/uploads", large(seed)).await.expect(201);
     }
-    for id in [&cache["id"], &saved["id"]] {
-        let sent = a.send(b"of a").await;
-        a.post(&format!("caches/{id}/complete"), sent).await.expect(404);
-    }
-    let sent = a.send(b"of a").await;
-    a.post(&format!("artifacts/{}/complete", artifact["id"]), sent).await.expect(404);
-    let delete = a.ask(Method::DELETE, &format!("artifacts/{}", artifact["id"]));
-    refused(delete, 404).await;
-    assert_eq!(a.listed("").await, [""; 0]);
-    assert_eq!(a.find("k", &[]).await, None, "another repository");
-    assert_eq!(b.listed("").await, ["dist"]);
-    // Over is over.
-    b.end().await;
-    for (method, rest, body) in questions(&cache["id"], &artifact["id"]) {
-        refused(b.ask(method, &rest).json(&body), 401).await;
-    }
+    let why = ask("/api/blobs/uploads", large(9)).await.problem(422);
+    assert!(why.contains("limits.open_uploads"), "{why}");
 }
 
-struct JobPath(String);
+pub(crate) fn steps_token(job: &Worker<'_>) -> String {
+    let github: Value = serde_json::from_str(job.job.contexts.github.get()).unwrap();
+    github["token"].as_str().unwrap().to_owned()
+}
 
-impl JobPath {
-    fn of(job: &Job) -> Self {
-        Self(format!("/actions/jobs/{}/attempts/{}", job.job_id, job.attempt))
-    }
+on_both! {
+    /// R9 G8
+    steps_see_artifacts_of_their_run_and_of_others_that_they_may_rely_on
+}
+
+async fn steps_see_artifacts_of_their_run_and_of_others_that_they_may_rely_on(server: Server) {
+    let place = server.repository("acme", "app").await;
+    let runner = builders(&server, &place).await;
+    let evil = Worker::start(&runner, &place, &FORK).await;
+    let evil_made = evil.upload(json!({ "name": "evil" }), b"evil").await;
+    let good = Worker::start(&runner, &place, &PUSH).await;
+    let good_made = good.upload(json!({ "name": "good" }), b"good").await;
+    let ask = async |job: &Worker<'_>, method: Method, rest: &str| {
+        let url = server.url(&format!("/repos/acme/app/actions{rest}"));
+        reply(server.client.request(method, url).bearer_auth(steps_token(job))).await
+    };
+    let names = async |job: &Worker<'_>, rest: &str| {
+        let all = ask(job, Method::GET, rest).await.expect(200);
+        let name = |one: &Value| one["name"].as_str().unwrap().to_owned();
+        all["artifacts"].as_array().unwrap().iter().map(name).collect::<Vec<_>>()
+    };
+    let with =
+        |permissions: &str| ONE_JOB.replace("jobs:", &format!("permissions: {permissions}\njobs:"));
+    let (evil_id, good_id) = (&evil_made["id"], &good_made["id"]);
+    let of_evil = format!("/runs/{}/artifacts", evil.job.run_id);
+    // A trusted run sees those of trusted runs.
+    run(&server, &place, &PUSH, &with("{actions: read}")).await;
+    let reads = Worker::next(&runner).await;
+    reads.upload(json!({ "name": "own" }), b"own").await;
+    assert_eq!(names(&reads, "/artifacts").await, ["own", "good"]);
+    assert_eq!(names(&reads, &of_evil).await, [""; 0]);
+    ask(&reads, Method::GET, &format!("/artifacts/{evil_id}")).await.expect(404);
+    ask(&reads, Method::GET, &format!("/artifacts/{evil_id}/zip")).await.expect(404);
+    ask(&reads, Method::GET, &format!("/artifacts/{good_id}")).await.expect(200);
+    ask(&reads, Method::DELETE, &format!("/artifacts/{good_id}")).await.expect(403);
+    // One of a stranger sees both, and removes none, whatever it says.
+    run(&server, &place, &FORK, &with("{actions: write}")).await;
+    let fork = Worker::next(&runner).await;
+    assert_eq!(names(&fork, "/artifacts").await, ["own", "good", "evil"]);
+    ask(&fork, Method::DELETE, &format!("/artifacts/{good_id}")).await.expect(403);
+    // Without the right, a job sees those of its run.
+    run(&server, &place, &PUSH, &with("{contents: read}")).await;
+    let blind = Worker::next(&runner).await;
+    let mine = blind.upload(json!({ "name": "mine" }), b"mine").await;
+    assert_eq!(names(&blind, "/artifacts").await, ["mine"]);
+    assert_eq!(names(&blind, &format!("/runs/{}/artifacts", good.job.run_id)).await, [""; 0]);
+    ask(&blind, Method::GET, &format!("/artifacts/{}", mine["id"])).await.expect(200);
+    ask(&blind, Method::GET, &format!("/artifacts/{good_id}")).await.expect(404);
+    // With `actions: write` it removes what it sees.
+    run(&server, &place, &PUSH, &with("{actions: write}")).await;
+    let writes = Worker::next(&runner).await;
+    assert_eq!(ask(&writes, Method::DELETE, &format!("/artifacts/{good_id}")).await.status, 204);
+    ask(&writes, Method::DELETE, &format!("/artifacts/{evil_id}")).await.expect(404);
+    assert_eq!(names(&writes, "/artifacts").await, ["mine", "own"]);
 }

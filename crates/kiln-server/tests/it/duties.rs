@@ -4,12 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kiln_core::id::RunId;
 use kiln_core::run::RunState;
 use kiln_proto::api::Duty;
 use kiln_server::Server;
 use kiln_server::config::Config;
 use kiln_store::content::caches::{self, NewCache};
-use kiln_store::content::manifests;
+use kiln_store::content::manifests::{self, ManifestState};
 use kiln_store::content::objects::{self, NewObject};
 use kiln_store::{Options, Store, Tx};
 use kiln_testkit::database::Database;
@@ -231,6 +232,97 @@ async fn what_manifests_own_goes_when_their_time_is_over(database: &Options) {
     whole.stop().await;
 }
 
+/// C5: however many manifests cannot be cleaned up, the others are.
+async fn manifests_that_cannot_be_cleaned_up_keep_no_others_from_it(database: &Options) {
+    let store = Store::open(database).unwrap();
+    let site = Site::new(store.clone()).await;
+    cache(&site, ("owned", "trusted"), 10, 0).await;
+    let org = site.org;
+    let work = async move |tx: &mut Tx<'_>| {
+        // Each owns something that only somebody else can remove.
+        for at in 0..45 {
+            let id = manifests::create(tx, SYSTEM, org, None, Some(Duration::ZERO)).await?;
+            let (kind, number) = ("instance".to_owned(), format!("i-{at}"));
+            let resource = manifests::Resource { kind, id: number, cleanup_priority: None };
+            manifests::add(tx, SYSTEM, id, resource).await?;
+            manifests::seal(tx, SYSTEM, id).await?;
+        }
+        let due = manifests::create(tx, SYSTEM, org, None, Some(Duration::from_millis(1))).await?;
+        let (kind, id) = ("cache".to_owned(), "1".to_owned());
+        let resource = manifests::Resource { kind, id, cleanup_priority: None };
+        manifests::add(tx, SYSTEM, due, resource).await?;
+        manifests::seal(tx, SYSTEM, due).await
+    };
+    store.write(work).await.unwrap();
+    drop((site, store));
+    let data = tempfile::tempdir().unwrap();
+    let whole = Whole::start(data.path(), database, |_| {}).await;
+    let cleaned = "1 resources cleaned up, 1 manifests are over";
+    whole.until("manifests", |duty| duty.last_report == cleaned).await;
+    let left = async |tx: &mut Tx<'_>| {
+        let caches = tx.one("cache", "SELECT count(*) FROM caches", &[]).await?.get::<i64>(0)?;
+        let manifests = tx.one("manifest", "SELECT count(*) FROM manifests", &[]).await?;
+        Ok((caches, manifests.get::<i64>(0)?))
+    };
+    assert_eq!(whole.app.store.read(left).await.unwrap(), (0, 45));
+    whole.stop().await;
+}
+
+/// C5: a draft is sealed with the end of its run, also when that is gone.
+async fn drafts_are_sealed_when_their_runs_have_ended(database: &Options) {
+    let store = Store::open(database).unwrap();
+    let site = Site::new(store.clone()).await;
+    let org = site.org;
+    let work = async move |tx: &mut Tx<'_>| {
+        let day = Some(Duration::from_hours(24));
+        let gone = manifests::create(tx, SYSTEM, org, Some(RunId(999)), day).await?;
+        let free = manifests::create(tx, SYSTEM, org, None, day).await?;
+        Ok((gone, free))
+    };
+    let (gone, free) = store.write(work).await.unwrap();
+    drop((site, store));
+    let data = tempfile::tempdir().unwrap();
+    let whole = Whole::start(data.path(), database, |_| {}).await;
+    let done = whole.until("manifests", |duty| duty.passes > 0).await;
+    let report = "0 resources cleaned up, 0 manifests are over, 1 sealed because their runs ended";
+    assert_eq!(done.last_report, report);
+    let look = async move |tx: &mut Tx<'_>| {
+        let gone = manifests::get(tx, SYSTEM, gone).await?;
+        Ok((gone.state, gone.expires_at.is_some(), manifests::get(tx, SYSTEM, free).await?.state))
+    };
+    let seen = whole.app.store.read(look).await.unwrap();
+    assert_eq!(seen, (ManifestState::Sealed, true, ManifestState::Draft));
+    whole.stop().await;
+}
+
+/// H3: logs go when their time is over, their runs stay, and a run that has not ended has all of them.
+async fn logs_go_earlier_than_their_runs(database: &Options) {
+    let store = Store::open(database).unwrap();
+    store.migrate().await.unwrap();
+    let site = Site::new(store.clone()).await;
+    let job = "  build: {runs-on: linux, steps: [{run: 'true'}]}\n";
+    let (ended, open) = (site.run(job).await, site.run(job).await);
+    let claimed = site.claim(1, 1).await.remove(0);
+    assert_eq!(claimed.run, ended);
+    site.finish(&claimed, 1, kiln_core::run::Conclusion::Success).await;
+    let data = tempfile::tempdir().unwrap();
+    let folder = |run: RunId| data.path().join(format!("logs/{run}"));
+    for run in [ended, open] {
+        std::fs::create_dir_all(folder(run)).unwrap();
+        std::fs::write(folder(run).join("1.1.zst"), "x").unwrap();
+    }
+    sleep(Duration::from_millis(20)).await;
+    drop((site, store));
+    let old = |config: &mut Config| config.keep_logs = Duration::ZERO;
+    let whole = Whole::start(data.path(), database, old).await;
+    let done = whole.until("logs", |duty| duty.passes > 0).await;
+    assert_eq!(done.last_report, "1 run's logs removed");
+    assert!(!folder(ended).exists() && folder(open).exists());
+    let view = async move |tx: &mut Tx<'_>| kiln_store::runs::view(tx, SYSTEM, ended, None).await;
+    assert!(matches!(whole.app.store.read(view).await.unwrap().state, RunState::Done(_)));
+    whole.stop().await;
+}
+
 macro_rules! on_both_whole {
     ($($name:ident)*) => {
         $(mod $name {
@@ -252,10 +344,13 @@ macro_rules! on_both_whole {
 on_both_whole! {
     every_duty_runs_and_says_what_it_did
     jobs_that_no_runner_can_take_fail_after_the_grace
+    logs_go_earlier_than_their_runs
     logs_of_runs_that_are_gone_go_too
     old_and_too_many_caches_go
     what_fails_is_shown_and_tried_again
     what_manifests_own_goes_when_their_time_is_over
+    manifests_that_cannot_be_cleaned_up_keep_no_others_from_it
+    drafts_are_sealed_when_their_runs_have_ended
 }
 
 /// H2

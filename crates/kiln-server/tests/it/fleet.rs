@@ -70,7 +70,7 @@ async fn a_job_comes_with_everything_its_runner_needs(server: Server) {
         ("run_attempt", "1".to_owned()),
         ("job", "build".to_owned()),
         ("server_url", server.url("")),
-        ("api_url", server.url("")),
+        ("api_url", server.url("/api/v3")),
         ("repository", "acme/app".to_owned()),
         ("actor", "octocat".to_owned()),
         ("ref", "refs/heads/main".to_owned()),

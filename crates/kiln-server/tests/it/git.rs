@@ -100,7 +100,7 @@ async fn the_token_of_steps_reads_the_repository_and_says_nothing(server: Server
     let mut step = Reporter::new(&server, &job);
     step.token.clone_from(&token);
     refused(step.logging(0, "x"), 401).await;
-    refused(step.telling(1, vec![What::Started]), 401).await;
+    refused(step.telling(1, vec![What::started()]), 401).await;
     refused(step.completing(&completion("success")), 401).await;
     refused(step.returning(), 401).await;
     let runner_paths =
@@ -110,8 +110,9 @@ async fn the_token_of_steps_reads_the_repository_and_says_nothing(server: Server
         let request = server.client.post(server.url(path)).bearer_auth(&token).body("{}");
         refused(request, 401).await;
     }
-    for path in ["/api/me", "/api/runs", "/repos/acme/app/actions/runs"] {
-        refused(server.client.get(server.url(path)).bearer_auth(&token), 401).await;
+    // It is a good token, but not for these.
+    for path in ["/api/me", "/api/runs", "/api/v3/user"] {
+        refused(server.client.get(server.url(path)).bearer_auth(&token), 403).await;
     }
 
     let reporter = Reporter::new(&server, &job);

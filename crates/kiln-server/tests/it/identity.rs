@@ -165,15 +165,14 @@ async fn keys_can_be_changed_while_tokens_of_the_last_are_about(server: Server) 
     member.post("/api/identity/keys", json!({})).await.expect(403);
     let root = person(&server, "root", As::administrator()).await;
     let new = root.post("/api/identity/keys", json!({})).await.expect(200);
-    let after = token(&job, "x").await;
+    let between = token(&job, "x").await;
     let key = |token: &str| -> Value {
         let header = BASE64.decode(token.split('.').next().unwrap()).unwrap();
         serde_json::from_slice::<Value>(&header).unwrap()["kid"].clone()
     };
-    assert_eq!(key(&after), new["id"]);
-    assert_ne!(key(&before), key(&after));
-    checked(&server, &before).await;
-    checked(&server, &after).await;
+    // Whoever looked the keys up a moment ago does not know the new one yet.
+    assert_eq!(key(&before), key(&between));
+    assert_ne!(key(&before), new["id"]);
     // What is secret of them is not readable in the database.
     let kept = async |tx: &mut Tx<'_>| {
         let sql = "SELECT value FROM settings WHERE name = 'identity_keys'";
@@ -182,6 +181,22 @@ async fn keys_can_be_changed_while_tokens_of_the_last_are_about(server: Server) 
     let kept: Value = serde_json::from_str(&server.app.store.read(kept).await.unwrap()).unwrap();
     assert_eq!(kept.as_array().unwrap().len(), 2);
     assert_eq!(kept[0]["sealed_with"], server.app.vault.key_id());
+    assert_eq!(kept[0]["signs_from"], kept[1]["retired_at"]);
+    // A quarter of an hour later.
+    let text = kept.to_string().replacen(
+        &format!("\"signs_from\":{}", kept[0]["signs_from"]),
+        "\"signs_from\":1",
+        1,
+    );
+    let later = async move |tx: &mut Tx<'_>| {
+        let sql = "UPDATE settings SET value = $1 WHERE name = 'identity_keys'";
+        tx.execute(sql, &[text.as_str().into()]).await
+    };
+    server.app.store.write(later).await.unwrap();
+    let after = token(&job, "x").await;
+    assert_eq!(key(&after), new["id"]);
+    checked(&server, &after).await;
+    checked(&server, &before).await;
 }
 
 on_both! {

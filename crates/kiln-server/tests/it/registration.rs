@@ -173,7 +173,7 @@ async fn a_runner_that_leaves_hands_back_what_it_has(server: Server) {
     let claimed = leaving.claim("a", 0).await.unwrap();
     let begun = leaving.claim("b", 0).await.unwrap();
     let reporter = Reporter::new(&server, &begun);
-    let started = reporter.telling(1, vec![kiln_proto::report::What::Started]);
+    let started = reporter.telling(1, vec![kiln_proto::report::What::started()]);
     good::<kiln_proto::report::Heard>(started.send().await.unwrap()).await;
 
     let path = format!("/api/runners/{}/unregister", leaving.id);

@@ -52,7 +52,7 @@ async fn a_start_is_heard_with_its_number(server: Server) {
     let reporter = Reporter::new(&server, &job);
     for _ in 0..2 {
         let heard: Heard =
-            good(reporter.telling(1, vec![What::Started]).send().await.unwrap()).await;
+            good(reporter.telling(1, vec![What::started()]).send().await.unwrap()).await;
         assert_eq!(heard.sequence, 1);
         let (id, claim) = (JobId(job.job_id), job.attempt);
         let lease = server.app.traffic.lease(id, claim).await.unwrap().unwrap();
@@ -94,7 +94,7 @@ async fn a_job_is_told_from_its_start_to_its_end(server: Server) {
     };
     let summary = What::Summary { step: 0, markdown: "# done".to_owned() };
     let events = vec![
-        What::Started,
+        What::started(),
         step_started(0),
         What::Annotation(annotation),
         finished,
@@ -114,6 +114,11 @@ async fn a_job_is_told_from_its_start_to_its_end(server: Server) {
     let shown = root.get(&format!("/api/jobs/{}", job.job_id)).await.expect(200);
     assert_eq!(shown["used"], serde_json::to_value(used).unwrap());
     assert_eq!(shown["steps"][0]["exit_code"], 3);
+    let remarks = root.get(&format!("/api/runs/{}/annotations", run.0)).await.expect(200);
+    let remark = &remarks["items"][0];
+    assert_eq!((&remark["level"], &remark["message"]), (&"warning".into(), &"hm".into()));
+    assert_eq!((&remark["step"], &remark["job_id"]), (&1.into(), &job.job_id.into()));
+    root.get(&format!("/api/runs/{}/annotations?attempt=2", run.0)).await.expect(404);
     // The last word is said once, also about this.
     let other = Used { cpu_ms: 9, ..used };
     let again = Complete { used: other, ..said.clone() };
@@ -149,7 +154,7 @@ async fn gaps_are_refused_and_say_where_to_go_on(server: Server) {
 
     assert_eq!(refused(reporter.telling(2, vec![step_started(0)]), 409).await.wanted, Some(1));
     for first in [1, 1] {
-        let events = vec![What::Started, step_started(0)];
+        let events = vec![What::started(), step_started(0)];
         let heard: Heard = good(reporter.telling(first, events).send().await.unwrap()).await;
         assert_eq!(heard.sequence, 2);
     }
@@ -179,16 +184,16 @@ async fn words_that_were_heard_before_count_once(server: Server) {
     let job = runner.claim("a", 0).await.unwrap();
     let reporter = Reporter::new(&server, &job);
     // After a gap nothing counts.
-    assert_eq!(refused(reporter.telling(2, vec![What::Started]), 409).await.wanted, Some(1));
+    assert_eq!(refused(reporter.telling(2, vec![What::started()]), 409).await.wanted, Some(1));
     assert!(matches!(view(&server, run).await.jobs[0].state, LegState::Claimed { .. }));
-    let both = || vec![What::Started, What::Uploading];
-    for events in [both(), both(), vec![What::Started]] {
+    let both = || vec![What::started(), What::Uploading];
+    for events in [both(), both(), vec![What::started()]] {
         let heard: Heard = good(reporter.telling(1, events).send().await.unwrap()).await;
         assert_eq!(heard.sequence, 2);
         assert!(matches!(view(&server, run).await.jobs[0].state, LegState::Uploading { .. }));
     }
     // The same under a new number is another word, which cannot be.
-    refused(reporter.telling(3, vec![What::Started]), 409).await;
+    refused(reporter.telling(3, vec![What::started()]), 409).await;
     let done = Complete { sequence: 2, ..completion("success") };
     assert_eq!(reporter.completing(&done).send().await.unwrap().status(), 200);
 }
@@ -253,7 +258,7 @@ async fn repeating_the_last_word_has_the_same_answer(server: Server) {
     let reporter = Reporter::new(&server, &job);
     let log = "1 0 hello\n";
     good::<Stored>(reporter.logging(0, log).send().await.unwrap()).await;
-    good::<Heard>(reporter.telling(1, vec![What::Started]).send().await.unwrap()).await;
+    good::<Heard>(reporter.telling(1, vec![What::started()]).send().await.unwrap()).await;
     let said = Complete { log_bytes: 10, sequence: 1, ..completion("failure") };
     for _ in 0..3 {
         let done: Completed = good(reporter.completing(&said).send().await.unwrap()).await;
@@ -263,7 +268,7 @@ async fn repeating_the_last_word_has_the_same_answer(server: Server) {
     // Also what was said before can be said again, but nothing new.
     let stored: Stored = good(reporter.logging(0, log).send().await.unwrap()).await;
     assert_eq!(stored.offset, 10);
-    good::<Heard>(reporter.telling(1, vec![What::Started]).send().await.unwrap()).await;
+    good::<Heard>(reporter.telling(1, vec![What::started()]).send().await.unwrap()).await;
     refused(reporter.logging(10, "more"), 409).await;
     assert_eq!(log_of(&server, &job).await, log);
     refused(reporter.returning(), 409).await;
@@ -300,7 +305,7 @@ async fn a_job_can_be_given_back_before_it_began(server: Server) {
     let again = runner.claim("b", 2).await.unwrap();
     assert_eq!((again.job_id, again.attempt), (job.job_id, 2));
     let reporter = Reporter::new(&server, &again);
-    good::<Heard>(reporter.telling(1, vec![What::Started]).send().await.unwrap()).await;
+    good::<Heard>(reporter.telling(1, vec![What::started()]).send().await.unwrap()).await;
     refused(reporter.returning(), 409).await;
 }
 
@@ -314,7 +319,7 @@ async fn a_runner_that_lost_its_lease_is_refused(server: Server) {
     let stale = Runner::new(&server, &key, "one", LINUX).await;
     let lost = stale.claim("a", 0).await.unwrap();
     let late = Reporter::new(&server, &lost);
-    good::<Heard>(late.telling(1, vec![What::Started]).send().await.unwrap()).await;
+    good::<Heard>(late.telling(1, vec![What::started()]).send().await.unwrap()).await;
     good::<Stored>(late.logging(0, "of the first\n").send().await.unwrap()).await;
     // What the reaper does when the lease has run out.
     let word = Word::Lost { reason: "the runner was not heard of".to_owned() };
@@ -353,7 +358,7 @@ async fn a_token_of_another_job_finds_nothing(server: Server) {
     let calls = |reporter: &Reporter<'_>| {
         [
             reporter.logging(0, "x"),
-            reporter.telling(1, vec![What::Started]),
+            reporter.telling(1, vec![What::started()]),
             reporter.completing(&completion("success")),
             reporter.returning(),
         ]

@@ -15,12 +15,15 @@ use kiln_core::value::{Object, Value};
 use kiln_server::app::{App, Shared};
 use kiln_server::auth::Bearers;
 use kiln_server::bus::Bus;
-use kiln_server::config::Config;
+use kiln_server::config::{Config, Place as Bytes};
 use kiln_server::fleet::{Fleet, Rates};
-use kiln_server::logs::FileLogs;
+use kiln_server::logs::objects::ObjectLogs;
 use kiln_server::logs::tails::Tails;
+use kiln_server::logs::{FileLogs, Logs};
 use kiln_server::seal::{Key, Vault};
+use kiln_server::service::blobs::Arrivals;
 use kiln_server::service::context::{Context, Contexts};
+use kiln_server::service::log::usage::LogUses;
 use kiln_server::sources::{CommitInfo, Location, Resolved, SourceError, Sources, Workflows};
 use kiln_server::storage::Storage;
 use kiln_server::tasks::Board;
@@ -64,6 +67,11 @@ pub(crate) struct Options {
     pub(crate) grace: Duration,
     /// Where bytes lie; in a folder unless it is said.
     pub(crate) bytes: Option<kiln_server::config::Place>,
+    /// How long what runs of each kind leave is kept.
+    pub(crate) of_kind: kiln_server::config::OfKind,
+    pub(crate) keep_logs: Duration,
+    /// After how long a viewer that takes nothing is cut off.
+    pub(crate) slow_viewer: Duration,
 }
 
 impl Default for Options {
@@ -76,6 +84,9 @@ impl Default for Options {
             logs: None,
             grace: Duration::from_hours(24),
             bytes: None,
+            of_kind: kiln_server::config::OfKind::default(),
+            keep_logs: Duration::from_hours(90 * 24),
+            slow_viewer: Duration::from_secs(30),
         }
     }
 }
@@ -98,8 +109,19 @@ impl Server {
         let mut bytes = Config::in_folder(data.path()).storage;
         bytes.grace = options.grace;
         bytes.place = options.bytes.unwrap_or(bytes.place);
+        let mut content = Config::in_folder(data.path()).content;
+        content.of_kind = options.of_kind;
+        let storage = Storage::open(&bytes, &signer).unwrap();
+        let folder = options.logs.unwrap_or_else(|| data.path().join("logs"));
+        // Where bytes go to S3, logs go there, too.
+        let logs: Arc<dyn Logs> = match &bytes.place {
+            Bytes::S3(_) => {
+                Arc::new(ObjectLogs::new(Arc::clone(storage.backend()), options.log_bytes))
+            }
+            Bytes::Folder(_) => Arc::new(FileLogs::new(folder, options.log_bytes)),
+        };
         let app = Arc::new(App {
-            storage: Storage::open(&bytes, &signer).unwrap(),
+            storage,
             config: Config {
                 listen: address,
                 public_url: format!("http://{address}"),
@@ -108,22 +130,23 @@ impl Server {
                 authentication: options.authentication,
                 allow_shared_host: options.allow_shared_host,
                 log_bytes: options.log_bytes,
+                keep_logs: options.keep_logs,
                 storage: bytes.clone(),
+                content,
                 ..Config::in_folder(data.path())
             },
             traffic: Traffic::new(&runs, Policy::Fair),
             runs,
             signer,
             vault: Vault::new(Key::generate(), Vec::new()),
-            logs: Arc::new(FileLogs::new(
-                options.logs.unwrap_or_else(|| data.path().join("logs")),
-                options.log_bytes,
-            )),
+            logs,
             workflows: Workflows::new(Arc::clone(&sources) as Arc<dyn Sources>),
-            tails: Tails::start(&store, &bus),
+            tails: Tails::start(&store, &bus).cutting_after(options.slow_viewer),
             fleet: Fleet::start(&store, &bus, options.rates),
             bus,
             bearers: Bearers::default(),
+            arrivals: Arrivals::default(),
+            log_uses: LogUses::default(),
             board: Board::default(),
             probe: kiln_server::http::health::Probe::new(),
             stopping: CancellationToken::new(),

@@ -1,11 +1,18 @@
 //! Workers, as document E describes them.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use kiln_core::plan::JobKind;
+use kiln_core::run::LegState;
 use kiln_proto::worker::{Poll, Registered, Unregistered};
+use kiln_store::Tx;
+use kiln_store::runs;
 use reqwest::RequestBuilder;
 use serde_json::json;
 
 use crate::runner::{good, refused};
-use crate::support::Server;
+use crate::support::{SYSTEM, Server};
 
 const JOB: &str = "  build: {runs-on: linux, steps: [{run: 'true'}]}\n";
 
@@ -66,6 +73,46 @@ async fn a_worker_registers_polls_and_leaves(server: Server) {
     refused(poll(&again.access_token), 404).await;
     refused(leave(&again.access_token), 404).await;
     refused(leave("made-up"), 401).await;
+}
+
+on_both!(
+    /// A build that nobody could fetch stays where it is.
+    a_worker_is_given_no_build_whose_source_has_no_address
+);
+
+async fn a_worker_is_given_no_build_whose_source_has_no_address(server: Server) {
+    let place = server.repository("acme", "app").await;
+    let mut plan = kiln_testkit::runs::plan(
+        "on: push\njobs:\n  build: {runs-on: {group: apps}, steps: [{run: 'true'}]}\n",
+    );
+    let JobKind::Steps(job) = &mut Arc::make_mut(&mut plan).workflows[0].jobs[0].kind else {
+        panic!("it has steps");
+    };
+    job.requires.system = Some("ios".to_owned());
+    job.requires.features = vec!["app-build".to_owned()];
+    let run = server.run_plan(&place, plan).await;
+    let (_, key) = server.pool(None, "apps").await;
+    let body = json!({ "name": "mac", "capabilities": { "platforms": ["ios"] } });
+    let register = server.client.post(server.url("/api/workers/register"));
+    let register = register.header("x-api-key", &key).json(&body);
+    let worker: Registered = good(register.send().await.unwrap()).await;
+    // A server hears of new queues a moment after they were made.
+    let counted = async {
+        loop {
+            let poll = server.client.get(server.url("/api/workers/poll")).header("x-api-key", &key);
+            let poll = poll.header("x-worker-token", &worker.access_token);
+            let answer: Poll = good(poll.send().await.unwrap()).await;
+            assert_eq!(answer.job, None, "nobody could fetch it");
+            if answer.queue_size == 1 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), counted).await.expect("it is counted");
+    let look = async move |tx: &mut Tx<'_>| runs::view(tx, SYSTEM, run, None).await;
+    let job = server.app.store.read(look).await.unwrap().jobs.remove(0);
+    assert_eq!((job.state, job.claim), (LegState::Queued, 0), "nobody took it");
 }
 
 on_both!(a_worker_without_a_good_key_is_refused);

@@ -39,10 +39,16 @@ pub enum Bug {
     LimitRace,
     /// A runner for a single job has had it, although the answer got lost and the job was cancelled.
     SpentUnseen,
+    /// A re-run of what failed forgets jobs that failed before they had legs.
+    RerunForgetsBare,
+    /// Jobs of a repository that is paused are handed out all the same.
+    PauseBypass,
+    /// A runner that is to get nothing more gets jobs.
+    DrainBypass,
 }
 
 impl Bug {
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 20] = [
         Self::LostWakeUp,
         Self::DoubleClaim,
         Self::SlotLeakOnCancel,
@@ -60,6 +66,9 @@ impl Bug {
         Self::RunnerRepeats,
         Self::LimitRace,
         Self::SpentUnseen,
+        Self::RerunForgetsBare,
+        Self::PauseBypass,
+        Self::DrainBypass,
     ];
 
     pub fn word(self) -> String {

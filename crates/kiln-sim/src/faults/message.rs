@@ -1,6 +1,6 @@
 //! What actors say to each other, and what an actor does when it is spoken to.
 
-use kiln_core::id::JobId;
+use kiln_core::id::{JobId, RepoId};
 use kiln_core::run::{Again, Conclusion};
 use kiln_core::time::Timestamp;
 
@@ -54,6 +54,8 @@ pub(super) enum Ask {
     Trigger { key: u64, asked: Asked },
     Cancel { run: u64, forced: bool },
     CancelLeg { run: u64, leg: u32 },
+    Pause { repo: RepoId, on: bool },
+    Drain { runner: u64, on: bool },
     Again { run: u64, what: Again },
     Claim(Asking),
     Beat { runner: u64, held: Vec<(JobId, u32)> },

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::message::{Actor, Answer, Ask, Mark, Message, Out, Promise, Timer};
-use super::workload::{Act, Deed};
+use super::workload::{Act, CALM, Deed};
 use crate::random::Random;
 
 const PATIENCE: u64 = 15_000;
@@ -59,6 +59,8 @@ impl People {
             }
             Deed::CancelLeg { key, leg } => run(key).map(|run| Ask::CancelLeg { run, leg: *leg }),
             Deed::Again { key, what } => run(key).map(|run| Ask::Again { run, what: *what }),
+            Deed::Pause { repo, on } => Some(Ask::Pause { repo: *repo, on: *on }),
+            Deed::Drain { runner, on } => Some(Ask::Drain { runner: *runner, on: *on }),
         };
         let Some(ask) = ask else { return self.later(at, out) };
         self.count += 1;
@@ -99,6 +101,10 @@ impl People {
     fn unanswered(&mut self, at: usize, out: &mut Out) {
         if let Deed::Again { .. } = self.acts[at].deed {
             // It may have happened, and must not happen twice.
+            self.open -= 1;
+            return;
+        }
+        if self.acts[at].deed.holds_back() && out.now >= CALM {
             self.open -= 1;
             return;
         }

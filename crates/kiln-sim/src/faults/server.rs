@@ -124,6 +124,8 @@ impl Server {
             Ask::Trigger { key, asked } => Work::Create { key, asked },
             Ask::Cancel { run, forced } => Work::Cancel { run, forced },
             Ask::CancelLeg { run, leg } => Work::CancelLeg { run, leg },
+            Ask::Pause { repo, on } => Work::Pause { repo, on },
+            Ask::Drain { runner, on } => Work::Drain { runner, on },
             Ask::Again { run, what } => Work::Again { run, what },
             Ask::Claim(asking) => return self.poll(from, id, asking, out),
             Ask::Beat { runner, held } => Work::Beat { runner, held },

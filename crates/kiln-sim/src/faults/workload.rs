@@ -35,10 +35,38 @@ pub(super) struct Act {
 /// Runs are named by their trigger: only the answer says which number they have.
 #[derive(Debug, Clone)]
 pub(super) enum Deed {
-    Trigger { key: u64, asked: Asked },
-    Cancel { key: u64, forced: bool },
-    CancelLeg { key: u64, leg: u32 },
-    Again { key: u64, what: Again },
+    Trigger {
+        key: u64,
+        asked: Asked,
+    },
+    Cancel {
+        key: u64,
+        forced: bool,
+    },
+    CancelLeg {
+        key: u64,
+        leg: u32,
+    },
+    Again {
+        key: u64,
+        what: Again,
+    },
+    /// Of a repository, and of a runner by its place in the fleet.
+    Pause {
+        repo: RepoId,
+        on: bool,
+    },
+    Drain {
+        runner: u64,
+        on: bool,
+    },
+}
+
+impl Deed {
+    /// What must not be done any more once faults have ceased, because nobody would undo it.
+    pub(super) fn holds_back(&self) -> bool {
+        matches!(self, Self::Pause { on: true, .. } | Self::Drain { on: true, .. })
+    }
 }
 
 /// What kind of runner it is.
@@ -80,6 +108,7 @@ impl Workload {
             acts.push(Act { at, deed: Deed::Trigger { key, asked } });
             regret(random, key, at, &mut acts);
         }
+        hold_back(random, fleet.len() as u64, &mut acts);
         acts.sort_by_key(|act| act.at);
         Self { acts, fleet, limits }
     }
@@ -112,6 +141,27 @@ fn regret(random: &mut Random, key: u64, at: u64, acts: &mut Vec<Act>) {
             _ => Again::Failed,
         };
         later(random, Deed::Again { key, what });
+    }
+}
+
+/// Repositories are paused and runners drained, and all of that is undone in the end: when no late word of the time
+/// of faults can come any more that says otherwise.
+fn hold_back(random: &mut Random, runners: u64, acts: &mut Vec<Act>) {
+    let mut both = |random: &mut Random, deed: &dyn Fn(bool) -> Deed| {
+        let at = random.below(CALM * 3 / 4);
+        acts.push(Act { at, deed: deed(true) });
+        if random.chance(2, 3) {
+            acts.push(Act { at: at + 2_000 + random.below(40_000), deed: deed(false) });
+        }
+        acts.push(Act { at: CALM + 80_000 + random.below(10_000), deed: deed(false) });
+    };
+    if random.chance(1, 3) {
+        let repo = RepoId(i64::try_from(1 + random.below(3)).unwrap_or(1));
+        both(random, &|on| Deed::Pause { repo, on });
+    }
+    if random.chance(1, 3) {
+        let runner = random.below(runners);
+        both(random, &|on| Deed::Drain { runner, on });
     }
 }
 

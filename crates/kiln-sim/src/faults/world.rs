@@ -6,6 +6,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::rc::Rc;
 
+use kiln_core::queue::Policy;
 use kiln_core::run::MAX_STEPS;
 
 use super::auditor::{Auditor, Step};
@@ -104,6 +105,7 @@ impl World {
             // Few plans are so large that it takes more than one transaction to tell all their jobs.
             steps: if random.chance(1, 3) { few(&mut random) } else { MAX_STEPS },
             gives_up: random.chance(1, 2),
+            policy: random.pick(&Policy::ALL).copied().unwrap_or_default(),
         };
         let servers = usize::try_from(1 + random.below(3)).unwrap_or(1);
         let faults = calamity::draw(&mut random.fork(), servers, workload.fleet.len());

@@ -7,7 +7,7 @@ use kiln_core::time::Timestamp;
 
 use super::Command;
 use crate::sql::{Row, Sql, Value};
-use crate::{StoreError, Tx};
+use crate::{Scope, StoreError, Tx};
 
 /// How far jobs that wait are counted; that many means that there may be more.
 pub const COUNTED: u32 = 10_000;
@@ -45,6 +45,19 @@ macro_rules! select {
     };
 }
 
+macro_rules! work {
+    ($runners:literal) => {
+        concat!(
+            "SELECT l.runner_id, l.job_id, l.run_id, j.name, o.name, r.name FROM leases AS l \
+             JOIN jobs AS j ON j.run_id = l.run_id AND j.attempt = l.attempt AND j.number = l.number \
+             JOIN repositories AS r ON r.id = l.repo_id JOIN organizations AS o ON o.id = r.org_id \
+             WHERE l.runner_id ",
+            $runners,
+            " AND (l.org_id = $2 OR $2 IS NULL) ORDER BY l.claimed_at, l.job_id LIMIT $3"
+        )
+    };
+}
+
 /// The lease of a job under this claim, if there still is one.
 pub async fn lease(tx: &mut Tx<'_>, job: JobId, claim: u32) -> Result<Option<Lease>, StoreError> {
     let sql = select!("job_id = $1 AND claim = $2");
@@ -75,6 +88,39 @@ pub async fn leases(
 pub async fn leases_of(tx: &mut Tx<'_>, runner: RunnerId) -> Result<Vec<Lease>, StoreError> {
     let sql = select!("runner_id = $1 ORDER BY claimed_at, job_id");
     tx.rows(sql, &[runner.into()]).await?.iter().map(lease_of).collect()
+}
+
+/// A job that a runner has, as people know it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Work {
+    pub runner: RunnerId,
+    pub job: JobId,
+    pub run: RunId,
+    pub name: String,
+    /// `owner/name`.
+    pub repo: String,
+}
+
+/// What these runners do, as far as the scope sees it, the oldest first.
+pub async fn work_of(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    runners: &[RunnerId],
+    limit: u32,
+) -> Result<Vec<Work>, StoreError> {
+    let sql = Sql::of(work!("IN (SELECT value FROM json_each($1))"), work!("= ANY($1)"));
+    let ids: Value = runners.iter().map(|runner| runner.0).collect();
+    let rows = tx.rows(sql, &[ids, scope.parameter(), limit.into()]).await?;
+    let work = |row: &Row| {
+        Ok(Work {
+            runner: RunnerId(row.get(0)?),
+            job: JobId(row.get(1)?),
+            run: RunId(row.get(2)?),
+            name: row.get(3)?,
+            repo: format!("{}/{}", row.get::<String>(4)?, row.get::<String>(5)?),
+        })
+    };
+    rows.iter().map(work).collect()
 }
 
 fn lease_of(row: &Row) -> Result<Lease, StoreError> {

@@ -5,6 +5,7 @@
 //! all in one transaction. What a claim reads depends on how many repositories wait, never on how many
 //! jobs they have.
 
+mod history;
 mod holding;
 mod lanes;
 mod lease;
@@ -23,8 +24,11 @@ use kiln_core::queue::{Policy, Requirements};
 pub use kiln_core::queue::{Serving, serving};
 use kiln_core::time::Timestamp;
 
+pub use history::{End, Past, PastJob, history};
 pub(crate) use holding::in_queues;
-pub use holding::{COUNTED, Lease, lease, leases, leases_of, waiting_count, waiting_repositories};
+pub use holding::{
+    COUNTED, Lease, Work, lease, leases, leases_of, waiting_count, waiting_repositories, work_of,
+};
 pub(crate) use lanes::remove;
 pub use lease::{Beat, Command, Held, Pulse};
 pub(crate) use machines::{Machine, machines};

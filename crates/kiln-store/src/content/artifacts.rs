@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kiln_core::id::{ArtifactId, JobId, ObjectId, OrgId, RepoId, RunId};
+use kiln_core::id::{ArtifactId, JobId, ManifestId, ObjectId, OrgId, RepoId, RunId};
 use kiln_core::time::Timestamp;
 use serde_json::json;
 
@@ -11,10 +11,12 @@ use crate::directory::audit::{self, Deed};
 use crate::directory::names;
 use crate::directory::page::Page;
 use crate::directory::scope::Scope;
-use crate::{Refusal, Row, StoreError, Tx, Value};
+use crate::runs::spoil;
+use crate::{Refusal, Row, Sql, StoreError, Tx, Value};
 
 use super::garbage::Step;
-use super::objects;
+use super::owned::{is_free, owner, removal};
+use super::{objects, owned};
 
 /// How many a run may have.
 const MOST_OF_RUN: i64 = 5_000;
@@ -43,12 +45,15 @@ pub struct Artifact {
     /// `None` while it is uploaded.
     pub finalized_at: Option<Timestamp>,
     pub expires_at: Option<Timestamp>,
+    /// What owns it, and says how long it stays.
+    pub manifest: Option<ManifestId>,
 }
 
 impl Artifact {
     /// Its time is over, and it is about to go.
     pub fn is_expired(&self, now: Timestamp) -> bool {
-        !self.keep && self.expires_at.is_some_and(|end| end <= now)
+        let stays = self.keep || self.manifest.is_some();
+        !stays && self.expires_at.is_some_and(|end| end <= now)
     }
 }
 
@@ -66,7 +71,8 @@ pub struct NewArtifact {
 }
 
 /// Reserves a name in a run. Organization, repository and trust are the run's. What an earlier attempt of the
-/// run left under this name, or the same job under an earlier claim, gives way.
+/// run left under this name, or the same job under an earlier claim, gives way: what is complete, when the new one
+/// is, so that there is always one.
 pub async fn create(
     tx: &mut Tx<'_>,
     scope: Scope,
@@ -79,25 +85,30 @@ pub async fn create(
                WHERE id = $1 AND (org_id = $2 OR $2 IS NULL)";
     let run = tx.one("run", sql, &[new.run.into(), scope.parameter()]).await?;
     let (org, repo) = (run.get::<OrgId>(0)?, run.get::<RepoId>(1)?);
-    give_way(tx, &new).await?;
+    let (name, takes) = if give_way(tx, &new).await? {
+        (unseen(&new), Some(new.name.as_str()))
+    } else {
+        (new.name.clone(), None)
+    };
     let row = [
         org.into(),
         repo.into(),
         new.run.into(),
         new.attempt.into(),
         new.job.into(),
-        new.name.as_str().into(),
+        name.as_str().into(),
         new.content_type.into(),
         run.get::<String>(2)?.into(),
         tx.now().into(),
         new.expires_at.into(),
         new.claim.into(),
+        takes.into(),
     ];
     let made = tx
         .row(
             "INSERT INTO artifacts (org_id, repo_id, run_id, attempt, job_id, name, content_type, \
-             trust, created_at, expires_at, claim, size) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0) \
+             trust, created_at, expires_at, claim, takes, size) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 0) \
              ON CONFLICT DO NOTHING RETURNING id",
             &row,
         )
@@ -106,7 +117,7 @@ pub async fn create(
         // Whoever did not hear the answer asks again.
         let sql = "SELECT id FROM artifacts WHERE run_id = $1 AND name = $2 \
                    AND finalized_at IS NULL AND job_id = $3 AND claim = $4";
-        let own = [new.run.into(), new.name.as_str().into(), new.job.into(), new.claim.into()];
+        let own = [new.run.into(), name.as_str().into(), new.job.into(), new.claim.into()];
         if let Some(row) = tx.row(sql, &own).await? {
             return row.get(0);
         }
@@ -121,10 +132,17 @@ pub async fn create(
     Ok(id)
 }
 
-/// Removes what may be replaced, and refuses if the run has too many.
-async fn give_way(tx: &mut Tx<'_>, new: &NewArtifact) -> Result<(), StoreError> {
-    let sql = "DELETE FROM artifacts WHERE run_id = $1 AND name = $2 AND (CAST($3 AS BIGINT) = 1 OR attempt < $4 \
-               OR (job_id = $5 AND claim < $6)) RETURNING object_id";
+/// What one is called that takes a name when it is complete: no name of a person has such a character.
+fn unseen(new: &NewArtifact) -> String {
+    let (job, claim) = (new.job.map_or(0, |job| job.0), new.claim.unwrap_or_default());
+    format!("{}\u{1}{job}.{claim}", new.name)
+}
+
+/// Removes what may be replaced and never was complete, and refuses if the run has too many. Says whether a
+/// complete one is to be replaced.
+async fn give_way(tx: &mut Tx<'_>, new: &NewArtifact) -> Result<bool, StoreError> {
+    let sql = "SELECT finalized_at FROM artifacts WHERE run_id = $1 AND name = $2 \
+               AND (CAST($3 AS BIGINT) = 1 OR attempt < $4 OR (job_id = $5 AND claim < $6))";
     let row = [
         new.run.into(),
         new.name.as_str().into(),
@@ -133,8 +151,15 @@ async fn give_way(tx: &mut Tx<'_>, new: &NewArtifact) -> Result<(), StoreError> 
         new.job.into(),
         new.claim.into(),
     ];
-    let gone = tx.rows(sql, &row).await?;
-    objects::release(tx, owned(&gone, 0)?).await?;
+    let old = tx.row(sql, &row).await?;
+    let is_complete = match &old {
+        Some(old) => old.get::<Option<i64>>(0)?.is_some(),
+        None => false,
+    };
+    if old.is_some() && !is_complete {
+        let sql = "DELETE FROM artifacts WHERE run_id = $1 AND name = $2 AND finalized_at IS NULL";
+        tx.execute(sql, &[new.run.into(), new.name.as_str().into()]).await?;
+    }
     let sql = "SELECT count(*) FROM artifacts WHERE run_id = $1";
     let count = tx.one("run", sql, &[new.run.into()]).await?.get::<i64>(0)?;
     if count >= MOST_OF_RUN {
@@ -142,13 +167,29 @@ async fn give_way(tx: &mut Tx<'_>, new: &NewArtifact) -> Result<(), StoreError> 
             "a run may have {MOST_OF_RUN} artifacts, and this one does"
         ));
     }
-    Ok(())
+    Ok(is_complete)
 }
 
-/// The objects of rows that are gone.
-fn owned(rows: &[Row], column: usize) -> Result<Vec<ObjectId>, StoreError> {
-    let object = |row: &Row| row.get::<Option<ObjectId>>(column).transpose();
-    rows.iter().filter_map(object).collect()
+/// The one whose place an artifact takes goes, and its name is free.
+async fn take_place(tx: &mut Tx<'_>, id: ArtifactId) -> Result<(), StoreError> {
+    let sql = "DELETE FROM artifacts WHERE (run_id, name) IN \
+               (SELECT run_id, takes FROM artifacts WHERE id = $1 AND takes IS NOT NULL) \
+               RETURNING object_id, job_id, id, org_id";
+    let gone = tx.rows(sql, &[id.into()]).await?;
+    for row in &gone {
+        owned::succeed(tx, (row.get(3)?, "artifact"), row.get(2)?, id.0).await?;
+    }
+    let_go(tx, &gone).await
+}
+
+/// Artifacts are gone, of which the rows begin with their objects and jobs: the objects go, too, unless they
+/// are needed, and the results of the jobs are not whole any more.
+pub(super) async fn let_go(tx: &mut Tx<'_>, gone: &[Row]) -> Result<(), StoreError> {
+    let object = |row: &Row| row.get::<Option<ObjectId>>(0).transpose();
+    let objects = gone.iter().filter_map(object).collect::<Result<Vec<_>, _>>()?;
+    objects::release(tx, objects).await?;
+    let job = |row: &Row| row.get::<Option<JobId>>(1).transpose();
+    spoil(tx, gone.iter().filter_map(job).collect::<Result<_, _>>()?)
 }
 
 /// The upload is complete. Done once.
@@ -164,8 +205,9 @@ pub async fn finalize(
     names::within("the size of an artifact", size, 0, kiln_core::id::LIMIT)?;
     let org = get(tx, scope, id).await?.org;
     objects::get(tx, Scope::Org(org), object).await?;
-    let sql = "UPDATE artifacts SET object_id = $2, hash = $3, size = $4, finalized_at = $5 \
-               WHERE id = $1 AND finalized_at IS NULL";
+    take_place(tx, id).await?;
+    let sql = "UPDATE artifacts SET object_id = $2, hash = $3, size = $4, finalized_at = $5, \
+               name = coalesce(takes, name), takes = NULL WHERE id = $1 AND finalized_at IS NULL";
     let row = [id.into(), object.into(), hash.into(), size.into(), tx.now().into()];
     if tx.execute(sql, &row).await? == 0 {
         return names::conflict("the artifact is complete already".to_owned());
@@ -186,28 +228,68 @@ pub async fn set_keep(
     record(tx, actor, org, id, "artifact.set_keep", json!({ "keep": keep })).await
 }
 
+/// Removes an artifact that no manifest owns.
 pub async fn delete(
     tx: &mut Tx<'_>,
     scope: Scope,
     actor: &Actor,
     id: ArtifactId,
 ) -> Result<(), StoreError> {
-    let sql = "DELETE FROM artifacts WHERE id = $1 AND (org_id = $2 OR $2 IS NULL) \
-               RETURNING org_id, name, object_id";
-    let Some(row) = tx.row(sql, &[id.into(), scope.parameter()]).await? else {
-        return Err(Refusal::NotFound("artifact").into());
+    remove(tx, scope, actor, id, Kept::GoToo).await
+}
+
+/// Like [`delete`], but one that somebody keeps stays: what only cleans up has no say in that.
+pub async fn delete_unkept(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    actor: &Actor,
+    id: ArtifactId,
+) -> Result<(), StoreError> {
+    remove(tx, scope, actor, id, Kept::Stay).await
+}
+
+/// What happens to artifacts that are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    Stay,
+    GoToo,
+}
+
+async fn remove(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    actor: &Actor,
+    id: ArtifactId,
+    kept: Kept,
+) -> Result<(), StoreError> {
+    let org = get(tx, scope, id).await?.org;
+    owned::must_be_free(tx, org, "artifact", id.0).await?;
+    let sql = "DELETE FROM artifacts WHERE id = $1 AND org_id = $2 \
+               AND (keep = 0 OR CAST($3 AS BIGINT) = 1) RETURNING object_id, job_id, org_id, name";
+    let even_kept = i64::from(kept == Kept::GoToo);
+    let Some(row) = tx.row(sql, &[id.into(), org.into(), even_kept.into()]).await? else {
+        // It is kept, or it went just now.
+        return if kept == Kept::Stay { Ok(()) } else { Err(Refusal::NotFound("artifact").into()) };
     };
-    objects::release(tx, owned(std::slice::from_ref(&row), 2)?).await?;
-    let detail = json!({ "name": row.get::<String>(1)? });
-    record(tx, actor, row.get(0)?, id, "artifact.delete", detail).await
+    let_go(tx, std::slice::from_ref(&row)).await?;
+    let detail = json!({ "name": row.get::<String>(3)? });
+    record(tx, actor, row.get(2)?, id, "artifact.delete", detail).await
+}
+
+macro_rules! columns {
+    () => {
+        "id, org_id, repo_id, run_id, attempt, job_id, name, object_id, hash, size, \
+         content_type, trust, keep, created_at, finalized_at, expires_at, claim, "
+    };
 }
 
 macro_rules! select {
     ($rest:literal) => {
         concat!(
-            "SELECT id, org_id, repo_id, run_id, attempt, job_id, name, object_id, hash, size, \
-             content_type, trust, keep, created_at, finalized_at, expires_at, claim FROM artifacts \
-             WHERE (org_id = $1 OR $1 IS NULL) AND ",
+            "SELECT ",
+            columns!(),
+            owner!("artifacts", "artifact"),
+            " FROM artifacts WHERE (org_id = $1 OR $1 IS NULL) AND ",
             $rest
         )
     };
@@ -248,19 +330,38 @@ pub struct Which {
     pub run: Option<RunId>,
     /// All of it.
     pub name: Option<String>,
+    /// Of runs of this trust alone.
+    pub trust: Option<String>,
 }
 
-macro_rules! which {
+macro_rules! complete {
     () => {
-        "repo_id = $2 AND (run_id = $3 OR $3 IS NULL) AND (name = $4 OR $4 IS NULL) \
-         AND finalized_at IS NOT NULL"
+        " FROM artifacts WHERE (org_id = $1 OR $1 IS NULL) AND repo_id = $2 \
+         AND finalized_at IS NOT NULL AND CAST($3 AS BIGINT) IS NOT NULL \
+         AND CAST($4 AS TEXT) IS NOT NULL AND (trust = $5 OR $5 IS NULL) "
+    };
+}
+
+/// Each kind of question has a statement of its own, so that each finds its index.
+macro_rules! of_which {
+    ($which:expr, [$($what:tt)*], $rest:literal) => {
+        match ($which.run.is_some(), $which.name.is_some()) {
+            (true, true) => {
+                concat!("SELECT ", $($what)*, complete!(), "AND run_id = $3 AND name = $4", $rest)
+            }
+            (true, false) => concat!("SELECT ", $($what)*, complete!(), "AND run_id = $3", $rest),
+            (false, true) => concat!("SELECT ", $($what)*, complete!(), "AND name = $4", $rest),
+            (false, false) => concat!("SELECT ", $($what)*, complete!(), $rest),
+        }
     };
 }
 
 impl Which {
-    fn parameters(&self, scope: Scope) -> [Value; 4] {
-        let name = self.name.as_deref().map_or(Value::Null, names::searchable);
-        [scope.parameter(), self.repo.into(), self.run.into(), name]
+    /// What does not matter is there, too, so that all statements have the same parameters.
+    fn parameters(&self, scope: Scope) -> [Value; 5] {
+        let name = names::searchable(self.name.as_deref().unwrap_or_default());
+        let trust = self.trust.as_deref().map_or(Value::Null, names::searchable);
+        [scope.parameter(), self.repo.into(), self.run.unwrap_or(RunId(0)).into(), name, trust]
     }
 }
 
@@ -272,41 +373,43 @@ pub async fn search(
     skip: u32,
     take: u32,
 ) -> Result<Vec<Artifact>, StoreError> {
-    let sql = concat!(
-        "SELECT id, org_id, repo_id, run_id, attempt, job_id, name, object_id, hash, size, \
-         content_type, trust, keep, created_at, finalized_at, expires_at, claim FROM artifacts \
-         WHERE (org_id = $1 OR $1 IS NULL) AND ",
-        which!(),
-        " ORDER BY id DESC LIMIT $5 OFFSET $6"
+    let sql = of_which!(
+        which,
+        [columns!(), owner!("artifacts", "artifact")],
+        " ORDER BY id DESC LIMIT $6 OFFSET $7"
     );
-    let [scope, repo, run, name] = which.parameters(scope);
-    let parameters = [scope, repo, run, name, take.into(), skip.into()];
+    let [scope, repo, run, name, trust] = which.parameters(scope);
+    let parameters = [scope, repo, run, name, trust, take.into(), skip.into()];
     tx.rows(sql, &parameters).await?.iter().map(artifact).collect()
 }
 
 /// How many complete artifacts there are.
 pub async fn total(tx: &mut Tx<'_>, scope: Scope, which: &Which) -> Result<u64, StoreError> {
-    let sql =
-        concat!("SELECT count(*) FROM artifacts WHERE (org_id = $1 OR $1 IS NULL) AND ", which!());
+    let sql = of_which!(which, ["count(*)"], "");
     let count = tx.one("artifact", sql, &which.parameters(scope)).await?.get::<i64>(0)?;
     Ok(u64::try_from(count).unwrap_or_default())
 }
 
-/// Removes artifacts whose time is over unless they are kept, and uploads that were given up.
+/// Removes artifacts whose time is over unless they are kept or a manifest owns them, and uploads that were
+/// given up.
 pub async fn expire(tx: &mut Tx<'_>, scope: Scope, limit: u32) -> Result<Step, StoreError> {
     scope.system("artifact")?;
     let given_up = u64::try_from(GIVEN_UP_AFTER.as_millis()).unwrap_or(u64::MAX);
     let given_up = Timestamp(tx.now().0.saturating_sub(given_up));
-    let sql = "DELETE FROM artifacts WHERE id IN (SELECT id FROM artifacts \
-               WHERE keep = 0 AND expires_at <= $1 ORDER BY expires_at LIMIT $2) \
-               RETURNING object_id, size";
-    let mut gone = tx.rows(sql, &[tx.now().into(), limit.into()]).await?;
+    let sql = concat!(
+        "SELECT id FROM artifacts WHERE keep = 0 AND expires_at <= $1 AND ",
+        is_free!("artifacts", "artifact"),
+        " ORDER BY expires_at LIMIT $2"
+    );
+    let over = tx.rows(sql, &[tx.now().into(), limit.into()]).await?;
+    let removal = removal!("artifacts", "artifact", "keep = 0 AND ", ["object_id, job_id, size"]);
+    let mut gone = owned::remove_free(tx, removal, &over).await?;
     let sql = "DELETE FROM artifacts WHERE id IN (SELECT id FROM artifacts \
                WHERE finalized_at IS NULL AND created_at < $1 ORDER BY created_at LIMIT $2) \
-               RETURNING object_id, size";
+               RETURNING object_id, job_id, size";
     gone.extend(tx.rows(sql, &[given_up.into(), limit.into()]).await?);
-    let bytes = gone.iter().map(|row| row.get::<i64>(1)).sum::<Result<i64, _>>()?;
-    objects::release(tx, owned(&gone, 0)?).await?;
+    let bytes = gone.iter().map(|row| row.get::<i64>(2)).sum::<Result<i64, _>>()?;
+    let_go(tx, &gone).await?;
     Ok(Step { count: gone.len() as u64, bytes, more: gone.len() >= limit as usize })
 }
 
@@ -329,6 +432,7 @@ fn artifact(row: &Row) -> Result<Artifact, StoreError> {
         finalized_at: row.get(14)?,
         expires_at: row.get(15)?,
         claim: row.get(16)?,
+        manifest: row.get(17)?,
     })
 }
 

@@ -11,7 +11,8 @@ use crate::directory::{names, repositories};
 use crate::{Row, Sql, StoreError, Tx, Value};
 
 use super::garbage::Step;
-use super::objects;
+use super::owned::{is_free, owner, removal};
+use super::{objects, owned};
 
 /// A reservation that was not finished in this time was given up.
 const GIVEN_UP_AFTER: Duration = Duration::from_hours(6);
@@ -191,12 +192,13 @@ pub async fn look_up(
     }
     repositories::org_of(tx, scope, wanted.repo).await?;
     for git_ref in &wanted.refs {
-        if let Some(found) = newest(tx, wanted, git_ref, EXACT, &wanted.key).await? {
+        if let Some(found) = newest(tx, wanted, git_ref, EXACT, &[&wanted.key]).await? {
             return Ok(Some(found));
         }
         let beginnings = std::iter::once(&wanted.key).chain(&wanted.restore_keys);
         for beginning in beginnings.filter(|key| !key.is_empty()) {
-            if let Some(found) = newest(tx, wanted, git_ref, PREFIX, beginning).await? {
+            let range = [beginning.as_str(), &end_of(beginning)];
+            if let Some(found) = newest(tx, wanted, git_ref, PREFIX, &range).await? {
                 return Ok(Some(found));
             }
         }
@@ -223,24 +225,38 @@ const EXACT: Sql = Sql::of(
     newest!("= ANY($2)", "key = $5"),
 );
 const PREFIX: Sql = Sql::of(
-    newest!("IN (SELECT value FROM json_each($2))", "substr(key, 1, length($5)) = $5"),
-    newest!("= ANY($2)", "starts_with(key, $5)"),
+    newest!("IN (SELECT value FROM json_each($2))", "key >= $5 AND key < $6"),
+    newest!("= ANY($2)", "key COLLATE \"C\" >= $5 AND key COLLATE \"C\" < $6"),
 );
+
+/// The first text, byte by byte, that is after all that begin so. Keys have no character that would be after
+/// the last one.
+fn end_of(beginning: &str) -> String {
+    let mut end = beginning.to_owned();
+    while let Some(last) = end.pop() {
+        // The range passes over numbers that are no characters.
+        if let Some(next) = (last..=char::MAX).nth(1) {
+            end.push(next);
+            return end;
+        }
+    }
+    char::MAX.to_string()
+}
 
 async fn newest(
     tx: &mut Tx<'_>,
     wanted: &Wanted,
     git_ref: &str,
     sql: Sql,
-    key: &str,
+    keys: &[&str],
 ) -> Result<Option<Cache>, StoreError> {
-    let parameters = [
+    let mut parameters = vec![
         wanted.repo.into(),
         wanted.trusts.iter().map(|trust| names::searchable(trust)).collect(),
         names::searchable(git_ref),
         names::searchable(&wanted.version),
-        names::searchable(key),
     ];
+    parameters.extend(keys.iter().map(|key| names::searchable(key)));
     tx.row(sql, &parameters).await?.as_ref().map(cache).transpose()
 }
 
@@ -259,9 +275,13 @@ pub async fn hit(
     Ok(())
 }
 
-/// Removes the least recently used entries of one trust in a repository until the rest fits into `budget`
-/// bytes, `limit` at most, and says what is gone. What others wrote is neither counted nor removed, so that
-/// nobody can push out what they could not have written.
+/// Removes entries of one trust in a repository until the rest fits into `budget` bytes, `limit` at most, and
+/// says what is gone. What others wrote is neither counted nor removed, so that nobody can push out what they
+/// could not have written; and neither is what a manifest owns.
+///
+/// Half of the budget is the default branch's, as far as it has entries for it. What is above that and the
+/// entries of all other refs share the rest evenly: of each ref the most recently used stay, and those go first
+/// before which its ref has the most bytes. So whoever writes too much pushes out their own.
 pub async fn evict(
     tx: &mut Tx<'_>,
     scope: Scope,
@@ -270,18 +290,31 @@ pub async fn evict(
     limit: u32,
 ) -> Result<Vec<Cache>, StoreError> {
     repositories::org_of(tx, scope, repo).await?;
-    let sql = concat!(
-        "DELETE FROM caches WHERE id IN (SELECT id FROM (SELECT id, used_at, ",
-        "CAST(sum(size) OVER (ORDER BY used_at DESC, id DESC) AS BIGINT) AS kept ",
-        "FROM caches WHERE repo_id = $1 AND trust = $3 AND finalized_at IS NOT NULL) AS by_use ",
-        "WHERE kept > $2 ORDER BY used_at, id LIMIT $4) RETURNING ",
-        columns!()
-    );
-    let row = [repo.into(), budget.into(), names::searchable(trust), limit.into()];
-    let gone = tx.rows(sql, &row).await?.iter().map(cache).collect::<Result<Vec<_>, _>>()?;
+    let reserve = budget / 2;
+    let row = [repo.into(), budget.into(), names::searchable(trust), limit.into(), reserve.into()];
+    let over = tx.rows(TOO_MUCH, &row).await?;
+    let removal = removal!("caches", "cache", "", [columns!()]);
+    let rows = owned::remove_free(tx, removal, &over).await?;
+    let gone = rows.iter().map(cache).collect::<Result<Vec<_>, _>>()?;
     release(tx, &gone).await?;
     Ok(gone)
 }
+
+/// `depth` is how many bytes a ref has in an entry and in those that it used later.
+const TOO_MUCH: &str = concat!(
+    "WITH entries AS (SELECT caches.id AS id, caches.size AS size, caches.used_at AS used_at, ",
+    "CASE WHEN ref = 'refs/heads/' || repositories.default_branch THEN 1 ELSE 0 END AS is_default, ",
+    "CAST(sum(caches.size) OVER (PARTITION BY ref ORDER BY used_at DESC, caches.id DESC) AS BIGINT) ",
+    "AS depth FROM caches JOIN repositories ON repositories.id = caches.repo_id ",
+    "WHERE caches.repo_id = $1 AND trust = $3 AND finalized_at IS NOT NULL AND ",
+    is_free!("caches", "cache"),
+    "), ranked AS (SELECT id, size, used_at, ",
+    "CASE WHEN is_default = 1 AND depth - size < $5 THEN 0 ELSE 1 END AS is_shared, ",
+    "CASE WHEN is_default = 1 THEN depth - $5 ELSE depth END AS depth FROM entries), ",
+    "summed AS (SELECT id, CAST(sum(size) OVER ",
+    "(ORDER BY is_shared, depth, used_at DESC, id DESC) AS BIGINT) AS kept FROM ranked) ",
+    "SELECT id FROM summed WHERE kept > $2 ORDER BY kept DESC, id LIMIT $4"
+);
 
 /// The repositories of which one trust has more bytes than it may, `trusted` or any other.
 pub async fn over_budget(
@@ -292,17 +325,18 @@ pub async fn over_budget(
     limit: u32,
 ) -> Result<Vec<(RepoId, String)>, StoreError> {
     scope.system("cache")?;
-    let sql = "SELECT repo_id, trust FROM caches WHERE finalized_at IS NOT NULL \
-               GROUP BY repo_id, trust \
-               HAVING sum(size) > CASE WHEN trust = $1 THEN CAST($2 AS BIGINT) \
-               ELSE CAST($3 AS BIGINT) END \
-               ORDER BY repo_id, trust LIMIT $4";
+    let sql = concat!(
+        "SELECT repo_id, trust FROM caches WHERE finalized_at IS NOT NULL AND ",
+        is_free!("caches", "cache"),
+        " GROUP BY repo_id, trust HAVING sum(size) > CASE WHEN trust = $1 THEN CAST($2 AS BIGINT) ",
+        "ELSE CAST($3 AS BIGINT) END ORDER BY repo_id, trust LIMIT $4"
+    );
     let row = [trusted.into(), budget.into(), others.into(), limit.into()];
     let one = |row: &Row| Ok((row.get(0)?, row.get(1)?));
     tx.rows(sql, &row).await?.iter().map(one).collect()
 }
 
-/// Removes entries that were not used since, and reservations that were given up.
+/// Removes entries that were not used since and that no manifest owns, and reservations that were given up.
 pub async fn expire(
     tx: &mut Tx<'_>,
     scope: Scope,
@@ -313,16 +347,18 @@ pub async fn expire(
     let given_up = u64::try_from(GIVEN_UP_AFTER.as_millis()).unwrap_or(u64::MAX);
     let given_up = Timestamp(tx.now().0.saturating_sub(given_up));
     let unused = concat!(
-        "DELETE FROM caches WHERE id IN (SELECT id FROM caches WHERE used_at < $1 ",
-        "ORDER BY used_at LIMIT $2) RETURNING ",
-        columns!()
+        "SELECT id FROM caches WHERE used_at < $1 AND ",
+        is_free!("caches", "cache"),
+        " ORDER BY used_at LIMIT $2"
     );
     let unfinished = concat!(
         "DELETE FROM caches WHERE id IN (SELECT id FROM caches WHERE finalized_at IS NULL ",
         "AND created_at < $1 ORDER BY created_at LIMIT $2) RETURNING ",
         columns!()
     );
-    let mut rows = tx.rows(unused, &[before.into(), limit.into()]).await?;
+    let unused = tx.rows(unused, &[before.into(), limit.into()]).await?;
+    let removal = removal!("caches", "cache", "", [columns!()]);
+    let mut rows = owned::remove_free(tx, removal, &unused).await?;
     rows.extend(tx.rows(unfinished, &[given_up.into(), limit.into()]).await?);
     let gone = rows.iter().map(cache).collect::<Result<Vec<_>, _>>()?;
     release(tx, &gone).await?;
@@ -353,4 +389,19 @@ fn cache(row: &Row) -> Result<Cache, StoreError> {
         job: row.get(14)?,
         claim: row.get(15)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::end_of;
+
+    #[test]
+    fn what_begins_alike_lies_before_one_end() {
+        for (beginning, end) in
+            [("a", "b"), ("linux-", "linux."), ("\u{d7ff}", "\u{e000}"), ("x\u{10ffff}", "y")]
+        {
+            assert_eq!(end_of(beginning), end);
+            assert!(format!("{beginning}\u{10ffff}").as_str() < end);
+        }
+    }
 }

@@ -11,6 +11,9 @@ use kiln_core::time::Timestamp;
 use crate::directory::scope::Scope;
 use crate::{Row, Sql, StoreError, Tx, Value};
 
+use super::objects::is_unneeded;
+use super::owned::{self, is_free, owner, removal};
+
 /// Nothing refers to the blob: no object, and no archive that needs it as a pack.
 macro_rules! is_unused {
     () => {
@@ -135,7 +138,8 @@ pub async fn foresee(
     Ok((step(0)?, step(2)?))
 }
 
-/// Gives up uploads whose time was over before. Says what the store calls those that come in parts.
+/// Gives up uploads whose time was over before, and those of jobs that are over. Says what the store calls those
+/// that come in parts.
 pub async fn give_up(
     tx: &mut Tx<'_>,
     scope: Scope,
@@ -144,8 +148,13 @@ pub async fn give_up(
 ) -> Result<(Step, Vec<(String, String)>), StoreError> {
     scope.system("upload")?;
     let sql = "DELETE FROM uploads WHERE id IN (SELECT id FROM uploads WHERE expires_at <= $1 \
+               AND NOT EXISTS (SELECT 1 FROM leases WHERE leases.job_id = uploads.job_id) \
                ORDER BY expires_at LIMIT $2) RETURNING place, size, parts";
-    let rows = tx.rows(sql, &[before.into(), limit.into()]).await?;
+    let mut rows = tx.rows(sql, &[before.into(), limit.into()]).await?;
+    let sql = "DELETE FROM uploads WHERE id IN (SELECT id FROM uploads WHERE job_id IS NOT NULL \
+               AND NOT EXISTS (SELECT 1 FROM leases WHERE leases.job_id = uploads.job_id) \
+               ORDER BY job_id LIMIT $1) RETURNING place, size, parts";
+    rows.extend(tx.rows(sql, &[limit.into()]).await?);
     let (mut places, mut parts) = (Vec::new(), Vec::new());
     for row in &rows {
         let place = row.get::<String>(0)?;
@@ -159,15 +168,24 @@ pub async fn give_up(
     Ok((step, parts))
 }
 
-/// Removes objects whose time is over and that neither an artifact nor a cache needs.
+/// Removes objects whose time is over, that neither an artifact nor a cache needs and that no manifest owns.
 pub async fn expire(tx: &mut Tx<'_>, scope: Scope, limit: u32) -> Result<Step, StoreError> {
     scope.system("object")?;
-    let sql = "DELETE FROM objects WHERE id IN (SELECT id FROM objects WHERE expires_at <= $1 \
-               AND NOT EXISTS (SELECT 1 FROM artifacts WHERE object_id = objects.id) \
-               AND NOT EXISTS (SELECT 1 FROM caches WHERE object_id = objects.id) \
-               ORDER BY expires_at LIMIT $2)";
-    let count = tx.execute(sql, &[tx.now().into(), limit.into()]).await?;
-    Ok(Step { count, bytes: 0, more: count >= u64::from(limit) })
+    let sql = concat!(
+        "SELECT id FROM objects WHERE expires_at <= $1 AND ",
+        is_unneeded!(),
+        " ORDER BY expires_at LIMIT $2"
+    );
+    let over = tx.rows(sql, &[tx.now().into(), limit.into()]).await?;
+    let removal = removal!(
+        "objects",
+        "object",
+        "NOT EXISTS (SELECT 1 FROM artifacts WHERE object_id = objects.id) \
+         AND NOT EXISTS (SELECT 1 FROM caches WHERE object_id = objects.id) AND ",
+        ["id"]
+    );
+    let count = owned::remove_free(tx, removal, &over).await?.len();
+    Ok(Step { count: count as u64, bytes: 0, more: over.len() >= limit as usize })
 }
 
 /// Bytes that go next: their place, and how many.

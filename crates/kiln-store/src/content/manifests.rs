@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use kiln_core::id::{ManifestId, OrgId, RunId};
+use kiln_core::id::{ManifestId, OrgId, RepoId, RunId};
 use kiln_core::time::Timestamp;
 
 use crate::directory::page::Page;
@@ -11,6 +11,8 @@ use crate::directory::scope::Scope;
 use crate::directory::{names, organizations};
 use crate::words::words;
 use crate::{Refusal, Row, Sql, StoreError, Tx};
+
+use super::owned;
 
 words! {
     /// What is written; the rest is derived.
@@ -73,7 +75,8 @@ pub async fn create(
     tx.one("manifest", sql, &row).await?.get(0)
 }
 
-/// Gives a draft something that no other manifest owns.
+/// Gives a draft something that no other manifest owns. What it is cannot go before the transaction ends, so
+/// whoever wants to know that it is there looks afterwards.
 pub async fn add(
     tx: &mut Tx<'_>,
     scope: Scope,
@@ -86,6 +89,7 @@ pub async fn add(
         names::within("a priority of clean-up", priority, 0, 100)?;
     }
     let org = lock(tx, scope, id, Status::Draft).await?;
+    owned::hold(tx, &resource.kind, &resource.id).await?;
     let row = [
         id.into(),
         org.into(),
@@ -119,6 +123,17 @@ pub async fn seal(tx: &mut Tx<'_>, scope: Scope, id: ManifestId) -> Result<(), S
     Ok(())
 }
 
+/// Seals drafts whose runs have ended, or are gone: what they were to get, they have. Says how many.
+pub async fn seal_ended(tx: &mut Tx<'_>, scope: Scope, most: u32) -> Result<u64, StoreError> {
+    scope.system("manifest")?;
+    let sql = "UPDATE manifests SET status = 'SEALED', released_at = $1, updated_at = $1, \
+               expires_at = $1 + retention_ms WHERE status = 'DRAFT' AND id IN (\
+               SELECT m.id FROM manifests AS m LEFT JOIN runs AS r ON r.id = m.run_id \
+               WHERE m.status = 'DRAFT' AND m.run_id IS NOT NULL \
+               AND (r.id IS NULL OR r.conclusion IS NOT NULL) ORDER BY m.id LIMIT $2)";
+    tx.execute(sql, &[tx.now().into(), most.into()]).await
+}
+
 /// Moves something from a sealed manifest into a draft. Of two who try, one gets it.
 pub async fn transfer(
     tx: &mut Tx<'_>,
@@ -145,6 +160,18 @@ pub async fn transfer(
         return Err(Refusal::NotFound("resource").into());
     }
     Ok(())
+}
+
+/// Takes something out of a draft again. Nobody owns it then.
+pub async fn give_up(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    id: ManifestId,
+    kind: &str,
+    resource: &str,
+) -> Result<(), StoreError> {
+    lock(tx, scope, id, Status::Draft).await?;
+    remove(tx, scope, id, kind, resource).await
 }
 
 /// What was cleaned up leaves its manifest.
@@ -201,27 +228,53 @@ pub async fn get(tx: &mut Tx<'_>, scope: Scope, id: ManifestId) -> Result<Manife
     manifest(&row, tx.now())
 }
 
-/// The manifests of an organization, the newest first.
+/// The manifests of an organization, or of the runs of one repository of it, the newest first.
 pub async fn list(
     tx: &mut Tx<'_>,
     scope: Scope,
-    org: OrgId,
+    (org, repo): (OrgId, Option<RepoId>),
     page: Page,
 ) -> Result<Vec<Manifest>, StoreError> {
     scope.admits(org)?;
-    let sql = select!("org_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3");
-    let rows = tx.rows(sql, &[org.into(), page.falling(), page.limit()]).await?;
+    let sql = select!(
+        "org_id = $1 AND id < $2 AND (CAST($4 AS BIGINT) IS NULL OR EXISTS (SELECT 1 FROM runs \
+         WHERE runs.id = manifests.run_id AND runs.repo_id = $4)) ORDER BY id DESC LIMIT $3"
+    );
+    let rows = tx.rows(sql, &[org.into(), page.falling(), page.limit(), repo.into()]).await?;
     let now = tx.now();
     rows.iter().map(|row| manifest(row, now)).collect()
 }
 
-/// Sealed manifests whose time is over, the longest first.
-pub async fn due(tx: &mut Tx<'_>, scope: Scope, most: u32) -> Result<Vec<Manifest>, StoreError> {
+/// Sealed manifests whose time is over, the longest first, after one with this end and this id.
+pub async fn due(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    after: (Timestamp, ManifestId),
+    most: u32,
+) -> Result<Vec<Manifest>, StoreError> {
     scope.system("manifest")?;
-    let sql = select!("status = 'SEALED' AND expires_at <= $1 ORDER BY expires_at LIMIT $2");
+    let sql = select!(
+        "status = 'SEALED' AND expires_at <= $1 AND (expires_at, id) > ($2, $3) \
+         ORDER BY expires_at, id LIMIT $4"
+    );
     let now = tx.now();
-    let rows = tx.rows(sql, &[now.into(), most.into()]).await?;
+    let rows = tx.rows(sql, &[now.into(), after.0.into(), after.1.into(), most.into()]).await?;
     rows.iter().map(|row| manifest(row, now)).collect()
+}
+
+/// The manifest that owns something.
+pub async fn owner(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    org: OrgId,
+    kind: &str,
+    resource: &str,
+) -> Result<Option<ManifestId>, StoreError> {
+    scope.admits(org)?;
+    let sql = "SELECT manifest_id FROM manifest_resources WHERE org_id = $1 \
+               AND resource_type = $2 AND resource_id = $3 AND owner_type = 'manifest'";
+    let row = [org.into(), names::searchable(kind), names::searchable(resource)];
+    tx.row(sql, &row).await?.map(|row| row.get(0)).transpose()
 }
 
 /// What a manifest owns, in the order of clean-up.

@@ -2,14 +2,19 @@
 
 use kiln_core::id::{BlobId, ObjectId, OrgId};
 use kiln_core::time::Timestamp;
+use serde_json::json;
 
+use crate::directory::actor::Actor;
+use crate::directory::audit::{self, Deed};
 use crate::directory::page::Page;
 use crate::directory::scope::Scope;
 use crate::directory::{names, organizations};
 use crate::{Refusal, Row, Sql, StoreError, Tx, Value};
 
+use super::owned::{self, is_free, owner};
+
 /// How many tags an object may have, and a question may ask for.
-const MOST_TAGS: usize = 100;
+pub(super) const MOST_TAGS: usize = 100;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Object {
@@ -83,13 +88,33 @@ pub async fn get(tx: &mut Tx<'_>, scope: Scope, id: ObjectId) -> Result<Object, 
     object(&tx.one("object", sql, &[id.into(), scope.parameter()]).await?)
 }
 
+/// Hash and size of the bytes of an object, if they are kept here.
+pub async fn bytes_of(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    id: ObjectId,
+) -> Result<Option<(Vec<u8>, i64)>, StoreError> {
+    let sql = "SELECT b.hash, b.size FROM objects AS o JOIN blobs AS b ON b.id = o.blob_id \
+               WHERE o.id = $1 AND (o.org_id = $2 OR $2 IS NULL)";
+    let row = tx.row(sql, &[id.into(), scope.parameter()]).await?;
+    row.map(|row| Ok((row.get(0)?, row.get(1)?))).transpose()
+}
+
 pub async fn tags(tx: &mut Tx<'_>, scope: Scope, id: ObjectId) -> Result<Vec<String>, StoreError> {
     get(tx, scope, id).await?;
     let sql = "SELECT tag FROM object_tags WHERE object_id = $1 ORDER BY tag";
     tx.rows(sql, &[id.into()]).await?.iter().map(|row| row.get(0)).collect()
 }
 
-/// The objects of an organization that have all of these tags and have not expired, the newest first.
+/// Which objects of an organization.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Which {
+    pub kind: Option<String>,
+    /// All of these.
+    pub tags: Vec<String>,
+}
+
+/// The objects of an organization that have all of these tags and whose time is not over, the newest first.
 pub async fn find(
     tx: &mut Tx<'_>,
     scope: Scope,
@@ -97,30 +122,53 @@ pub async fn find(
     tags: &[String],
     page: Page,
 ) -> Result<Vec<Object>, StoreError> {
-    scope.admits(org)?;
-    let tags = checked(tags)?;
     if tags.is_empty() {
         return names::invalid("no tags were given; expected at least one".to_owned());
     }
+    search(tx, scope, org, &Which { kind: None, tags: tags.to_vec() }, page).await
+}
+
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, org_id, type, blob_id, provider_object_id, created_at, expires_at \
+             FROM objects WHERE org_id = $1 AND (type = $2 OR $2 IS NULL) \
+             AND (expires_at IS NULL OR expires_at > $3 OR EXISTS ",
+            owner!("objects", "object"),
+            ") AND id < $4",
+            $rest,
+            " ORDER BY id DESC LIMIT $5"
+        )
+    };
+}
+
+/// The same by type, too; all of them if nothing is said.
+pub async fn search(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    org: OrgId,
+    which: &Which,
+    page: Page,
+) -> Result<Vec<Object>, StoreError> {
+    scope.admits(org)?;
+    let tags = checked(&which.tags)?;
+    let kind = which.kind.as_deref().map_or(Value::Null, names::searchable);
+    let mut parameters = vec![org.into(), kind, tx.now().into(), page.falling(), page.limit()];
+    if tags.is_empty() {
+        return tx.rows(select!(""), &parameters).await?.iter().map(object).collect();
+    }
     let sql = Sql::of(
-        "SELECT id, org_id, type, blob_id, provider_object_id, created_at, expires_at FROM objects \
-         WHERE id IN (SELECT object_id FROM object_tags WHERE org_id = $1 \
-         AND tag IN (SELECT value FROM json_each($2)) GROUP BY object_id HAVING count(*) = $3) \
-         AND (expires_at IS NULL OR expires_at > $4) AND id < $5 ORDER BY id DESC LIMIT $6",
-        "SELECT id, org_id, type, blob_id, provider_object_id, created_at, expires_at FROM objects \
-         WHERE id IN (SELECT object_id FROM object_tags WHERE org_id = $1 \
-         AND tag = ANY($2) GROUP BY object_id HAVING count(*) = $3) \
-         AND (expires_at IS NULL OR expires_at > $4) AND id < $5 ORDER BY id DESC LIMIT $6",
+        select!(
+            " AND id IN (SELECT object_id FROM object_tags WHERE org_id = $1 \
+             AND tag IN (SELECT value FROM json_each($6)) GROUP BY object_id HAVING count(*) = $7)"
+        ),
+        select!(
+            " AND id IN (SELECT object_id FROM object_tags WHERE org_id = $1 \
+             AND tag = ANY($6) GROUP BY object_id HAVING count(*) = $7)"
+        ),
     );
     let count = i64::try_from(tags.len()).unwrap_or(i64::MAX);
-    let parameters = [
-        org.into(),
-        tags.into_iter().collect(),
-        count.into(),
-        tx.now().into(),
-        page.falling(),
-        page.limit(),
-    ];
+    parameters.extend([tags.into_iter().collect(), count.into()]);
     tx.rows(sql, &parameters).await?.iter().map(object).collect()
 }
 
@@ -142,25 +190,57 @@ pub async fn delete_unneeded(
     release(tx, vec![id]).await
 }
 
+/// Removes an object that somebody does not want any more. One that an artifact or a cache needs stays, and so
+/// does one that a manifest owns: it goes with them.
+pub async fn remove(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    actor: &Actor,
+    id: ObjectId,
+) -> Result<(), StoreError> {
+    let found = get(tx, scope, id).await?;
+    owned::must_be_free(tx, found.org, "object", id.0).await?;
+    release(tx, vec![id]).await?;
+    let sql = "SELECT 1 FROM objects WHERE id = $1";
+    if tx.row(sql, &[id.into()]).await?.is_some() {
+        let message = "an artifact or a cache needs the object; it goes with that";
+        return names::conflict(message.to_owned());
+    }
+    let detail = json!({ "type": found.kind });
+    let deed = Deed { org: Some(found.org), action: "object.delete", subject: id.0, detail };
+    audit::record(tx, actor, deed).await
+}
+
+/// Neither an artifact nor a cache needs the object, and no manifest owns it.
+macro_rules! is_unneeded {
+    () => {
+        concat!(
+            "NOT EXISTS (SELECT 1 FROM artifacts WHERE object_id = objects.id) \
+             AND NOT EXISTS (SELECT 1 FROM caches WHERE object_id = objects.id) AND ",
+            is_free!("objects", "object")
+        )
+    };
+}
+pub(super) use is_unneeded;
+
 /// Removes those of these objects that nothing needs any more. What needed them is gone by now.
 pub(super) async fn release(tx: &mut Tx<'_>, ids: Vec<ObjectId>) -> Result<(), StoreError> {
     if ids.is_empty() {
         return Ok(());
     }
     let sql = Sql::of(
-        "DELETE FROM objects WHERE id IN (SELECT value FROM json_each($1)) \
-         AND NOT EXISTS (SELECT 1 FROM artifacts WHERE object_id = objects.id) \
-         AND NOT EXISTS (SELECT 1 FROM caches WHERE object_id = objects.id)",
-        "DELETE FROM objects WHERE id = ANY($1) \
-         AND NOT EXISTS (SELECT 1 FROM artifacts WHERE object_id = objects.id) \
-         AND NOT EXISTS (SELECT 1 FROM caches WHERE object_id = objects.id)",
+        concat!(
+            "DELETE FROM objects WHERE id IN (SELECT value FROM json_each($1)) AND ",
+            is_unneeded!()
+        ),
+        concat!("DELETE FROM objects WHERE id = ANY($1) AND ", is_unneeded!()),
     );
     tx.execute(sql, &[ids.into_iter().map(|id| id.0).collect()]).await?;
     Ok(())
 }
 
 /// Each tag once, in order.
-fn checked(tags: &[String]) -> Result<Vec<&str>, StoreError> {
+pub(super) fn checked(tags: &[String]) -> Result<Vec<&str>, StoreError> {
     if tags.len() > MOST_TAGS {
         return names::invalid(format!("{} tags are too many; expected {MOST_TAGS}", tags.len()));
     }

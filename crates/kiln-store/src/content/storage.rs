@@ -1,9 +1,9 @@
 //! Who uses how much.
 
-use kiln_core::id::OrgId;
+use kiln_core::id::{OrgId, RunId};
 
 use crate::directory::scope::Scope;
-use crate::{Row, StoreError, Tx};
+use crate::{Row, Sql, StoreError, Tx, Value};
 
 /// The bytes of one kind of things.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub struct Use {
     pub owner: String,
     /// What belongs to no repository has none.
     pub repository: Option<String>,
-    /// `artifact`, `cache`, or the type of objects that are neither.
+    /// `artifact`, `cache`, `log`, or the type of objects that are none of them.
     pub kind: String,
     pub count: i64,
     /// What can be read; of what two share, each has all.
@@ -66,4 +66,26 @@ pub async fn kept(tx: &mut Tx<'_>, scope: Scope) -> Result<Kept, StoreError> {
                (SELECT CAST(coalesce(sum(stored), 0) AS BIGINT) FROM removals) FROM blobs";
     let row = tx.one("blob", sql, &[]).await?;
     Ok(Kept { blobs: row.get(0)?, bytes: row.get(1)?, stored: row.get(2)?, removals: row.get(3)? })
+}
+
+/// Whose these runs are, as uses of `log` that count nothing yet. Only Kiln itself asks for those of all.
+pub async fn of_runs(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    runs: &[RunId],
+) -> Result<Vec<(RunId, Use)>, StoreError> {
+    scope.system("run")?;
+    let sql = Sql::of(
+        "SELECT r.id, o.id, o.name, p.name FROM runs r JOIN organizations o ON o.id = r.org_id \
+         JOIN repositories p ON p.id = r.repo_id WHERE r.id IN (SELECT value FROM json_each($1))",
+        "SELECT r.id, o.id, o.name, p.name FROM runs r JOIN organizations o ON o.id = r.org_id \
+         JOIN repositories p ON p.id = r.repo_id WHERE r.id = ANY($1)",
+    );
+    let ids: Value = runs.iter().map(|run| run.0).collect();
+    let one = |row: &Row| {
+        let (org, owner, repository) = (row.get(1)?, row.get(2)?, row.get(3)?);
+        let kind = "log".to_owned();
+        Ok((RunId(row.get(0)?), Use { org, owner, repository, kind, count: 0, bytes: 0 }))
+    };
+    tx.rows(sql, &[ids]).await?.iter().map(one).collect()
 }

@@ -46,6 +46,19 @@ pub async fn identified(
     record(tx, actor, deed).await
 }
 
+/// Somebody did something with what a program keeps here: `action` is the kind of the subject, a point, and a
+/// verb.
+pub async fn done(
+    tx: &mut Tx<'_>,
+    actor: &Actor,
+    org: OrgId,
+    action: &'static str,
+    subject: i64,
+    detail: serde_json::Value,
+) -> Result<(), StoreError> {
+    record(tx, actor, Deed { org: Some(org), action, subject, detail }).await
+}
+
 /// Writes an entry in the transaction that does the deed.
 pub(crate) async fn record(tx: &mut Tx<'_>, actor: &Actor, deed: Deed) -> Result<(), StoreError> {
     let kind = deed.action.split_once('.').map_or(deed.action, |(kind, _)| kind);

@@ -10,7 +10,7 @@ use super::page::Page;
 use super::scope::Scope;
 use super::{names, organizations};
 use crate::words::words;
-use crate::{Refusal, Row, Signal, StoreError, Tx, Value};
+use crate::{Refusal, Row, Signal, Sql, StoreError, Tx, Value};
 
 words! {
     /// Who may see a repository.
@@ -129,7 +129,7 @@ pub async fn update(
         "name": change.name,
         "default_branch": change.default_branch,
         "visibility": change.visibility.map(Visibility::word),
-        "clone_url": change.clone_url,
+        "clone_url": change.clone_url.as_deref().map(without_credentials),
     });
     let name = change.name.clone().unwrap_or_default();
     let row = [
@@ -150,6 +150,17 @@ pub async fn update(
         .await;
     names::taken(changed, || taken(&name))?;
     record(tx, actor, org, id, "repository.update", detail).await
+}
+
+/// User name and password of an address are nobody's business.
+pub fn without_credentials(source: &str) -> String {
+    let Some((scheme, rest)) = source.split_once("://") else { return source.to_owned() };
+    let (host, path) = rest.split_once('/').map_or((rest, None), |(host, path)| (host, Some(path)));
+    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+    match path {
+        Some(path) => format!("{scheme}://{host}/{path}"),
+        None => format!("{scheme}://{host}"),
+    }
 }
 
 /// A disabled repository starts no runs.
@@ -224,6 +235,50 @@ pub async fn set_priorities(
     set(tx, (scope, actor, id), (sql, priorities.into()), "repository.set_priorities", detail).await
 }
 
+macro_rules! own {
+    ($table:literal) => {
+        concat!(
+            "DELETE FROM ",
+            $table,
+            " WHERE (scope_kind = 'repo' AND scope_id = $1) OR (scope_kind = 'environment' \
+             AND scope_id IN (SELECT id FROM environments WHERE repo_id = $1))"
+        )
+    };
+}
+
+const OWN_SECRETS: &str = own!("secrets");
+const OWN_VARIABLES: &str = own!("variables");
+
+/// Removes a repository that nothing was run of, or whose runs are all gone by now. Its workflows, secrets and
+/// variables go with it.
+pub async fn remove(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    actor: &Actor,
+    id: RepoId,
+) -> Result<(), StoreError> {
+    let found = get(tx, scope, id).await?;
+    let sql = "SELECT CASE WHEN EXISTS (SELECT 1 FROM runs WHERE repo_id = $1) THEN 1 \
+               WHEN EXISTS (SELECT 1 FROM caches WHERE repo_id = $1) THEN 2 \
+               WHEN EXISTS (SELECT 1 FROM artifacts WHERE repo_id = $1) THEN 3 ELSE 0 END";
+    let left = match tx.one("repository", sql, &[id.into()]).await?.get::<i64>(0)? {
+        0 => None,
+        1 => Some("runs"),
+        2 => Some("caches"),
+        _ => Some("artifacts"),
+    };
+    if let Some(left) = left {
+        let message = format!("the repository has {left}; it can be removed once they are gone");
+        return names::conflict(message);
+    }
+    // They belong to what has the id, which the database does not know.
+    for sql in [OWN_SECRETS, OWN_VARIABLES] {
+        tx.execute(sql, &[id.into()]).await?;
+    }
+    tx.execute("DELETE FROM repositories WHERE id = $1", &[id.into()]).await?;
+    record(tx, actor, found.org, id, "repository.remove", json!({ "name": found.name })).await
+}
+
 /// Changes one column and records it.
 async fn set(
     tx: &mut Tx<'_>,
@@ -251,6 +306,22 @@ macro_rules! select {
 pub async fn get(tx: &mut Tx<'_>, scope: Scope, id: RepoId) -> Result<Repository, StoreError> {
     let sql = select!("WHERE r.id = $1 AND (r.org_id = $2 OR $2 IS NULL)");
     repository(&tx.one("repository", sql, &[id.into(), scope.parameter()]).await?)
+}
+
+/// What these repositories are called: the owner's name and their own.
+pub async fn names_of(
+    tx: &mut Tx<'_>,
+    ids: &[RepoId],
+) -> Result<Vec<(RepoId, String, String)>, StoreError> {
+    let sql = Sql::of(
+        "SELECT r.id, o.name, r.name FROM repositories AS r JOIN organizations AS o ON o.id = r.org_id
+         WHERE r.id IN (SELECT value FROM json_each($1))",
+        "SELECT r.id, o.name, r.name FROM repositories AS r JOIN organizations AS o ON o.id = r.org_id
+         WHERE r.id = ANY($1)",
+    );
+    let ids: Value = ids.iter().map(|id| id.0).collect();
+    let rows = tx.rows(sql, &[ids]).await?;
+    rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).collect()
 }
 
 /// By `organization/name`.
@@ -339,4 +410,16 @@ async fn record(
     detail: serde_json::Value,
 ) -> Result<(), StoreError> {
     audit::record(tx, actor, Deed { org: Some(org), action, subject: id.0, detail }).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_credentials;
+
+    #[test]
+    fn credentials_are_not_shown() {
+        let shown = without_credentials("https://me:secret@example.com/a@b");
+        assert_eq!(shown, "https://example.com/a@b");
+        assert_eq!(without_credentials("/srv/a@b"), "/srv/a@b");
+    }
 }

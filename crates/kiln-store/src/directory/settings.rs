@@ -22,6 +22,13 @@ pub async fn get(tx: &mut Tx<'_>, scope: Scope, name: &str) -> Result<Option<Str
     tx.row(sql, &[names::searchable(name)]).await?.map(|row| row.get(0)).transpose()
 }
 
+/// Like [`get`], by somebody who sets it next: nobody else does in between.
+pub async fn take(tx: &mut Tx<'_>, scope: Scope, name: &str) -> Result<Option<String>, StoreError> {
+    scope.system("setting")?;
+    let sql = "UPDATE settings SET value = value WHERE name = $1 RETURNING value";
+    tx.row(sql, &[names::searchable(name)]).await?.map(|row| row.get(0)).transpose()
+}
+
 /// Sets it, whatever it was. The audit names it, but not its value, which may be a secret.
 pub async fn put(
     tx: &mut Tx<'_>,

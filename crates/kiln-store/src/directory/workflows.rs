@@ -9,7 +9,7 @@ use super::audit::{self, Deed};
 use super::page::Page;
 use super::scope::Scope;
 use super::{names, repositories};
-use crate::{Row, Sql, StoreError, Tx};
+use crate::{Row, Sql, StoreError, Tx, Value};
 
 /// Where files of workflows lie.
 const FOLDER: &str = ".github/workflows";
@@ -158,6 +158,20 @@ macro_rules! select {
 pub async fn get(tx: &mut Tx<'_>, scope: Scope, id: WorkflowId) -> Result<Workflow, StoreError> {
     let sql = select!("id = $2");
     workflow(&tx.one("workflow", sql, &[scope.parameter(), id.into()]).await?)
+}
+
+/// Path and name of these workflows.
+pub async fn names_of(
+    tx: &mut Tx<'_>,
+    ids: &[WorkflowId],
+) -> Result<Vec<(WorkflowId, String, String)>, StoreError> {
+    let sql = Sql::of(
+        "SELECT id, path, name FROM workflows WHERE id IN (SELECT value FROM json_each($1))",
+        "SELECT id, path, name FROM workflows WHERE id = ANY($1)",
+    );
+    let ids: Value = ids.iter().map(|id| id.0).collect();
+    let rows = tx.rows(sql, &[ids]).await?;
+    rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).collect()
 }
 
 pub async fn by_path(

@@ -13,6 +13,7 @@
 //! there is no order.
 
 mod kind;
+mod remarks;
 
 use std::collections::BTreeMap;
 
@@ -24,6 +25,7 @@ use crate::tx::millis;
 use crate::{Refusal, Row, Sql, StoreError, Tx, Value};
 
 pub use kind::{Annotation, EventKind, Level, Outcome, TestResult};
+pub use remarks::{Summaries, Summary, annotations, summaries};
 
 /// Something that happened in a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -186,21 +188,6 @@ pub async fn read(
     };
     let events = rows.iter().map(stored).collect::<Result<_, _>>()?;
     Ok(Page { events: as_they_happened(events), next, more: full || bound.is_some() })
-}
-
-/// What steps of an attempt said for the page of the run: annotations and summaries, as they came.
-pub async fn remarks(
-    tx: &mut Tx<'_>,
-    scope: Scope,
-    run: RunId,
-    attempt: u32,
-    limit: u32,
-) -> Result<Vec<StoredEvent>, StoreError> {
-    let sql = "SELECT txid, id, at, org_id, repo_id, run_id, attempt, job_id, kind, payload
-               FROM events WHERE run_id = $1 AND attempt = $2 AND (org_id = $3 OR $3 IS NULL)
-               AND kind IN ('annotation', 'summary') ORDER BY id LIMIT $4";
-    let values = [run.0.into(), attempt.into(), scope.parameter(), limit.into()];
-    tx.rows(sql, &values).await?.iter().map(stored).collect()
 }
 
 /// Where a question that finds few of the events it passes stops, if there are that many.

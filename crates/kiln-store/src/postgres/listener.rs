@@ -35,7 +35,7 @@ pub(crate) struct Listener {
 
 impl Listener {
     pub(super) fn new(mut config: Config, hub: Arc<Hub>) -> Self {
-        config.application_name("kiln hints");
+        config.application_name(super::HINTS);
         Self { config, hub, task: OnceLock::new() }
     }
 

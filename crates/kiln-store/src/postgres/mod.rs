@@ -24,6 +24,8 @@ pub(crate) use session::Session;
 const TRIES: u32 = 8;
 /// What our connections call themselves, so that others can tell that a Kiln is there.
 pub(crate) const APPLICATION: &str = "kiln";
+/// What the connection for hints calls itself: each server has one.
+pub(crate) const HINTS: &str = "kiln hints";
 /// How long a caller waits for a free connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use kiln_core::id::{JobId, RunId, RunnerId};
 use kiln_core::run::{Conclusion, Event, LegNo, LegState, Rejected, Transition, Wanted};
@@ -39,6 +40,10 @@ pub struct JobNews {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Word {
     Started,
+    /// It has started, and its runner says how long it took to prepare it.
+    Prepared {
+        preparing: Duration,
+    },
     Uploading,
     Finished {
         conclusion: Conclusion,
@@ -68,6 +73,8 @@ pub enum Word {
 pub enum Answer {
     /// It is so now, or was already.
     Accepted,
+    /// The job had ended before, and otherwise than is said: so it stays.
+    Otherwise(Conclusion),
     Refused(Refused),
 }
 
@@ -125,9 +132,34 @@ pub(super) async fn apply_all(
         }
     }
     work.drive(tx, &mut batch).await?;
+    tell_other_ends(&batch, &legs, happened, &mut work.answers);
     save::save(tx, &mut batch).await?;
     note_heard(tx, happened, &work.answers)?;
     Ok(work.answers)
+}
+
+/// A runner whose word about an end came too late hears how its job ended.
+fn tell_other_ends(
+    batch: &Batch,
+    legs: &BTreeMap<JobId, Found>,
+    happened: &[Happened],
+    answers: &mut [Answer],
+) {
+    for (happened, answer) in happened.iter().zip(answers) {
+        let Happened::Job(JobNews { job, word: Word::Finished { conclusion, .. }, .. }) = happened
+        else {
+            continue;
+        };
+        let Some(found) = legs.get(job).filter(|_| *answer == Answer::Accepted) else { continue };
+        let hood = &batch.runs[&job.run()].hood;
+        let current = hood.legs.get(&found.leg).filter(|_| hood.run.attempt == found.attempt);
+        let state = current.map_or(&found.past.1, |leg| &leg.state);
+        if let LegState::Done(end) = state
+            && end != conclusion
+        {
+            *answer = Answer::Otherwise(*end);
+        }
+    }
 }
 
 /// Keeps the numbers of the words that count, so that nobody hears them again.
@@ -284,7 +316,8 @@ fn about_the_past(found: &Found, news: &JobNews) -> Result<(), Refused> {
 
 fn told(open: &mut Open, leg: LegNo, attempt: u32, word: &Word) -> Event {
     match word.clone() {
-        Word::Started => Event::Started { leg, attempt },
+        Word::Started => Event::Started { leg, attempt, preparing: None },
+        Word::Prepared { preparing } => Event::Started { leg, attempt, preparing: Some(preparing) },
         Word::Uploading => Event::Uploading { leg, attempt },
         Word::Finished { conclusion, outputs } => {
             let outputs = outputs.into_iter().map(|(name, value)| (clean(name), clean(value)));

@@ -58,15 +58,21 @@ macro_rules! select {
     };
 }
 
-/// Which of these runs there are.
-pub async fn existing(tx: &mut Tx<'_>, runs: &[RunId]) -> Result<Vec<RunId>, StoreError> {
+/// The beginning of every statement that asks for runs.
+pub(super) const SELECT: &str = select!("");
+
+/// Those of some runs that there are, each with the time of its end if it has ended.
+pub async fn ends(
+    tx: &mut Tx<'_>,
+    runs: &[RunId],
+) -> Result<Vec<(RunId, Option<Timestamp>)>, StoreError> {
     let sql = Sql::of(
-        "SELECT id FROM runs WHERE id IN (SELECT value FROM json_each($1))",
-        "SELECT id FROM runs WHERE id = ANY($1)",
+        "SELECT id, ended_at FROM runs WHERE id IN (SELECT value FROM json_each($1))",
+        "SELECT id, ended_at FROM runs WHERE id = ANY($1)",
     );
     let ids: Value = runs.iter().map(|run| run.0).collect();
     let rows = tx.rows(sql, &[ids]).await?;
-    rows.iter().map(|row| Ok(RunId(row.get(0)?))).collect()
+    rows.iter().map(|row| Ok((RunId(row.get(0)?), row.get(1)?))).collect()
 }
 
 /// The runs of a repository, or all that the scope sees; the newest first.
@@ -92,6 +98,48 @@ pub async fn list(
             tx.rows(select!("id < $1 ORDER BY id DESC LIMIT $2"), &[before, limit]).await?
         }
     };
+    rows.iter().map(summary).collect()
+}
+
+/// The last run of each of these repositories, as far as they have any. Whoever asks was allowed to see them.
+pub async fn latest(tx: &mut Tx<'_>, repos: &[RepoId]) -> Result<Vec<RunSummary>, StoreError> {
+    let sql = Sql::of(
+        select!(
+            "id IN (SELECT (SELECT max(id) FROM runs WHERE repo_id = one.value) FROM json_each($1) AS one)"
+        ),
+        select!(
+            "id = ANY(ARRAY(SELECT last.id FROM unnest($1::bigint[]) AS one (repo) CROSS JOIN LATERAL \
+             (SELECT id FROM runs WHERE repo_id = one.repo ORDER BY id DESC LIMIT 1) AS last))"
+        ),
+    );
+    let ids: Value = repos.iter().map(|repo| repo.0).collect();
+    tx.rows(sql, &[ids]).await?.iter().map(summary).collect()
+}
+
+/// The last run of each workflow that the scope sees, or of one repository's; those that ran last come first. Workflows
+/// beyond the first `most` are not looked at.
+pub async fn latest_of_workflows(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    repo: Option<RepoId>,
+    (most, limit): (u32, u32),
+) -> Result<Vec<RunSummary>, StoreError> {
+    let sql = Sql::of(
+        select!(
+            "id IN (SELECT (SELECT max(id) FROM runs WHERE workflow_id = one.id) FROM (SELECT id FROM workflows \
+             WHERE (org_id = $1 OR $1 IS NULL) AND (repo_id = $2 OR $2 IS NULL) \
+             ORDER BY id DESC LIMIT $3) AS one) ORDER BY id DESC LIMIT $4"
+        ),
+        select!(
+            "id = ANY(ARRAY(SELECT last.id FROM (SELECT id FROM workflows \
+             WHERE (org_id = $1 OR $1 IS NULL) AND (repo_id = $2 OR $2 IS NULL) \
+             ORDER BY id DESC LIMIT $3) AS one CROSS JOIN LATERAL \
+             (SELECT id FROM runs WHERE workflow_id = one.id ORDER BY id DESC LIMIT 1) AS last)) \
+             ORDER BY id DESC LIMIT $4"
+        ),
+    );
+    let repo = repo.map_or(Value::Null, Into::into);
+    let rows = tx.rows(sql, &[scope.parameter(), repo, most.into(), limit.into()]).await?;
     rows.iter().map(summary).collect()
 }
 
@@ -121,12 +169,20 @@ pub struct RunFilter {
     pub text: Option<String>,
     /// It ended then or later.
     pub ended_since: Option<Timestamp>,
+    /// It was made then or later.
+    pub created_since: Option<Timestamp>,
+    /// It was made earlier.
+    pub created_before: Option<Timestamp>,
 }
 
 impl RunFilter {
     /// The conditions that there are, each with its value, so that each combination has its own plan and
     /// finds its index.
-    fn conditions(&self, scope: Scope, workflows: &[WorkflowId]) -> (String, Vec<Value>) {
+    pub(super) fn conditions(
+        &self,
+        scope: Scope,
+        workflows: &[WorkflowId],
+    ) -> (String, Vec<Value>) {
         let text = |text: &Option<String>| text.as_deref().map(names::searchable);
         let open = self.status.filter(|status| *status != RunStatus::Completed);
         let all = [
@@ -161,9 +217,22 @@ impl RunFilter {
                 "(lower(title) LIKE ${at} ESCAPE '!' OR lower(head_branch) LIKE ${at} ESCAPE '!') AND "
             );
         }
-        if let Some(since) = self.ended_since {
-            values.push(since.into());
-            let _ = write!(conditions, "ended_at >= ${} AND ", values.len());
+        let times = [
+            ("ended_at >=", self.ended_since),
+            ("created_at >=", self.created_since),
+            ("created_at <", self.created_before),
+        ];
+        for (condition, at) in times {
+            if let Some(at) = at {
+                values.push(at.into());
+                let _ = write!(conditions, "{condition} ${} AND ", values.len());
+            }
+        }
+        if self.ended_since.is_some()
+            && self.conclusion.is_some_and(|end| end != Conclusion::Success)
+        {
+            // What went wrong has an index of its own.
+            conditions.push_str("conclusion <> 'success' AND ");
         }
         if open.is_some() {
             // What is open has an index of its own.
@@ -186,7 +255,7 @@ fn pattern(text: &str) -> String {
     pattern
 }
 
-/// The runs that fit, the newest first.
+/// The runs that fit, the newest first; with `ended_since`, those that ended last come first.
 pub async fn search(
     tx: &mut Tx<'_>,
     scope: Scope,
@@ -198,7 +267,9 @@ pub async fn search(
     let (conditions, mut values) = filter.conditions(scope, &workflows);
     let (before, limit) = (values.len() + 1, values.len() + 2);
     values.extend([page.falling(), page.limit()]);
-    let text = format!("{}{conditions}id < ${before} ORDER BY id DESC LIMIT ${limit}", select!(""));
+    // What ended lately is looked for by its end: those that did not end so are not looked at.
+    let order = if filter.ended_since.is_some() { "ended_at DESC, id DESC" } else { "id DESC" };
+    let text = format!("{SELECT}{conditions}id < ${before} ORDER BY {order} LIMIT ${limit}");
     tx.rows_of(&text, &values).await?.iter().map(summary).collect()
 }
 
@@ -219,7 +290,7 @@ pub async fn total(tx: &mut Tx<'_>, scope: Scope, filter: &RunFilter) -> Result<
 
 /// The workflows that a name means; `None` if it means none. Few, so that each is looked up by the index of
 /// its runs.
-async fn workflows_meant(
+pub(super) async fn workflows_meant(
     tx: &mut Tx<'_>,
     scope: Scope,
     filter: &RunFilter,
@@ -229,14 +300,18 @@ async fn workflows_meant(
     Ok(Some(found).filter(|found| !found.is_empty()))
 }
 
-async fn may_see(tx: &mut Tx<'_>, scope: Scope, filter: &RunFilter) -> Result<(), StoreError> {
+pub(super) async fn may_see(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    filter: &RunFilter,
+) -> Result<(), StoreError> {
     match filter.repo {
         Some(repo) => repositories::org_of(tx, scope, repo).await.map(|_| ()),
         None => Ok(()),
     }
 }
 
-fn summary(row: &Row) -> Result<RunSummary, StoreError> {
+pub(super) fn summary(row: &Row) -> Result<RunSummary, StoreError> {
     let conclusion: Option<String> = row.get(13)?;
     let known = |word: String| {
         let unknown = || StoreError::Database(format!("`{word}` is not a conclusion"));

@@ -346,7 +346,7 @@ async fn lock_group(tx: &mut Tx<'_>, repo: RepoId, name: &str) -> Result<Group, 
     }
 }
 
-fn group_of(members: &str) -> Result<Group, StoreError> {
+pub(super) fn group_of(members: &str) -> Result<Group, StoreError> {
     let members: Vec<(u64, u32, Option<u32>)> = serde_json::from_str(members)
         .map_err(|error| StoreError::Database(format!("a concurrency group: {error}")))?;
     Ok(Group::of(members.into_iter().map(|(run, attempt, leg)| Member { run, attempt, leg })))

@@ -7,13 +7,17 @@
 mod assignments;
 mod change;
 mod create;
+mod deployments;
 mod ends;
 mod enqueue;
 mod facts;
 mod failed;
+mod held;
 mod job;
 mod list;
 mod load;
+mod logs;
+mod look;
 mod memory;
 mod notes;
 mod open;
@@ -21,10 +25,12 @@ mod picture;
 mod record;
 mod release;
 mod reports;
+mod results;
 mod rows;
 mod save;
 mod steps;
 mod tasks;
+mod tried;
 mod unsupported;
 mod used;
 mod view;
@@ -41,19 +47,31 @@ use crate::{Actor, Scope, Store, StoreError, Tx};
 pub use assignments::{Assignment, RunFacts};
 pub use change::{Answer, Happened, JobNews, Refused, Word};
 pub use create::{Created, NewRun, REBUILD};
+pub use deployments::{Deployment, DeploymentFilter, deployments};
 pub use facts::Evaluators;
 pub use failed::NewFailedRun;
+pub use held::{Held, groups_of, held};
 pub(crate) use job::{JobRow, job_rows, write_jobs};
-pub use list::{COUNTED, RunFilter, RunStatus, RunSummary, existing, get, list, search, total};
+pub use list::{
+    COUNTED, RunFilter, RunStatus, RunSummary, ends, get, latest, latest_of_workflows, list,
+    search, total,
+};
+pub use logs::{LoggedJob, logged, taken_over};
+pub use look::{Look, Looked, look};
 pub(crate) use memory::Memory;
 pub use picture::Picture;
 pub(crate) use record::{Order, What};
 pub(crate) use release::{Used, charge};
 pub use reports::{Report, ReportAnswer, Reported, Said, report};
+pub(crate) use results::spoil;
+pub use results::{
+    Candidate, Reused, earlier_fingerprint, latest_result, note_fingerprint, note_reuse, reuses,
+};
 pub use steps::{StepStatus, StepView, steps};
 pub use tasks::Chore;
-pub use used::{JobUse, note_use, uses};
-pub use view::{JobView, NodeView, RunView, view};
+pub use tried::{PastClaim, past_claims};
+pub use used::{Deployed, EndNotes, JobUse, end_notes, note_end};
+pub use view::{JobView, NodeView, RunView, cancelling, view};
 
 use facts::Known;
 

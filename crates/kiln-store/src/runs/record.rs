@@ -56,12 +56,13 @@ pub(super) fn past_claims(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreErr
     }
     let sql = Sql::of(
         "INSERT INTO job_claims (run_id, attempt, number, claim, runner_id, outcome, reason,
-             queued_at, claimed_at, started_at, ended_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+             queued_at, claimed_at, prepared_at, started_at, ended_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
         "INSERT INTO job_claims (run_id, attempt, number, claim, runner_id, outcome, reason,
-             queued_at, claimed_at, started_at, ended_at)
+             queued_at, claimed_at, prepared_at, started_at, ended_at)
          SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
-             $6::text[], $7::text[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[])",
+             $6::text[], $7::text[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[],
+             $12::bigint[])",
     );
     tx.write_all(sql, rows)?;
     Ok(())
@@ -85,6 +86,7 @@ fn past_claim(open: &Open, leg: &Leg, past: &PastJob, now: i64) -> Vec<Value> {
         open.reasons.get(&leg.number).map(String::as_str).into(),
         timings.queued.map(millis).into(),
         timings.claimed.map(millis).into(),
+        timings.prepared.map(millis).into(),
         timings.started.map(millis).into(),
         now.into(),
     ]

@@ -128,6 +128,7 @@ pub(super) static JOBS: LazyLock<Table> = LazyLock::new(|| {
             ("wake_at", Int),
             ("queued_at", Int),
             ("claimed_at", Int),
+            ("prepared_at", Int),
             ("started_at", Int),
             ("ended_at", Int),
             ("outputs", Text),
@@ -217,8 +218,12 @@ impl Reader<'_> {
 
     fn outputs(&mut self) -> Result<Vec<(String, String)>, StoreError> {
         let text: Option<Arc<str>> = self.next()?;
-        text.map_or(Ok(Vec::new()), |text| parse(&text, "outputs"))
+        outputs_of(text.as_deref())
     }
+}
+
+pub(super) fn outputs_of(text: Option<&str>) -> Result<Vec<(String, String)>, StoreError> {
+    text.map_or(Ok(Vec::new()), |text| parse(text, "outputs"))
 }
 
 fn odd(what: &str, found: &str) -> StoreError {
@@ -507,6 +512,7 @@ pub(super) fn job_of(row: &Row) -> Result<(Leg, Job), StoreError> {
     let timings = Timings {
         queued: read.time()?,
         claimed: read.time()?,
+        prepared: read.time()?,
         started: read.time()?,
         ended: read.time()?,
     };
@@ -610,7 +616,7 @@ pub(super) fn has_only_moved(before: &PastJob, leg: &Leg, job: &Job) -> bool {
 
 /// What a job writes on its usual way from the queue to its end, on SQLite.
 pub(super) const MOVE: &str = "UPDATE jobs SET state = $2, conclusion = $3, runner_id = $4,
-    claim = $5, claimed_at = $6, started_at = $7, ended_at = $8 WHERE id = $1";
+    claim = $5, claimed_at = $6, prepared_at = $7, started_at = $8, ended_at = $9 WHERE id = $1";
 
 pub(super) fn moved_row(leg: &Leg, job: &Job) -> Vec<Value> {
     let (state, conclusion, ..) = leg_state(&leg.state);
@@ -621,12 +627,13 @@ pub(super) fn moved_row(leg: &Leg, job: &Job) -> Vec<Value> {
         last_runner(leg, job).into(),
         leg.attempt.into(),
         time(leg.timings.claimed),
+        time(leg.timings.prepared),
         time(leg.timings.started),
         time(leg.timings.ended),
     ]
 }
 
-fn job_changing(leg: &Leg, job: &Job) -> [Value; 19] {
+fn job_changing(leg: &Leg, job: &Job) -> [Value; 20] {
     let (state, conclusion, _, wake) = leg_state(&leg.state);
     [
         state.into(),
@@ -644,6 +651,7 @@ fn job_changing(leg: &Leg, job: &Job) -> [Value; 19] {
         time(wake),
         time(leg.timings.queued),
         time(leg.timings.claimed),
+        time(leg.timings.prepared),
         time(leg.timings.started),
         time(leg.timings.ended),
         outputs(&leg.outputs),

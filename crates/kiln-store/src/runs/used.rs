@@ -1,4 +1,5 @@
-//! What jobs used of their runners, as the runners measured it.
+//! What runners say about jobs at their end, beyond how they ended: what they used, what they were allowed,
+//! where they deployed to.
 
 use kiln_core::id::{JobId, RunId, RunnerId};
 use serde::{Deserialize, Serialize};
@@ -15,18 +16,47 @@ pub struct JobUse {
     pub disk_mb: u64,
 }
 
-/// Keeps what a claim used. Whoever says so must have the job, or have ended it: all others change nothing.
-pub async fn note_use(
+/// Where a job deployed to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Deployed {
+    pub environment: String,
+    pub url: Option<String>,
+}
+
+/// What is noted of a job at its end, as far as it is known.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EndNotes {
+    pub used: Option<JobUse>,
+    /// What it was allowed, as JSON that the store does not look into.
+    pub limits: Option<String>,
+    pub deployed: Option<Deployed>,
+}
+
+/// Keeps what is known of a claim. Whoever says so must have the job, or have ended it: all others change
+/// nothing.
+pub async fn note_end(
     tx: &mut Tx<'_>,
     job: JobId,
     claim: u32,
     runner: RunnerId,
-    used: &JobUse,
+    notes: &EndNotes,
 ) -> Result<(), StoreError> {
-    let text = serde_json::to_string(used).expect("numbers can be written");
-    let sql = "UPDATE jobs SET used = $5
+    let used = notes.used.map(|used| serde_json::to_string(&used).expect("numbers can be written"));
+    let deployed = notes.deployed.as_ref();
+    let sql = "UPDATE jobs SET used = COALESCE($5, used), limits = COALESCE($6, limits),
+                   environment = COALESCE($7, environment),
+                   environment_url = COALESCE($8, environment_url)
                WHERE run_id = $1 AND id = $2 AND claim = $3 AND runner_id = $4";
-    let row = vec![job.run().into(), job.into(), claim.into(), runner.into(), text.into()];
+    let row = vec![
+        job.run().into(),
+        job.into(),
+        claim.into(),
+        runner.into(),
+        used.into(),
+        notes.limits.as_deref().into(),
+        deployed.map(|deployed| deployed.environment.as_str()).into(),
+        deployed.and_then(|deployed| deployed.url.as_deref()).into(),
+    ];
     if tx.is_postgres() {
         return tx.execute(sql, &row).await.map(drop);
     }
@@ -34,19 +64,26 @@ pub async fn note_use(
     tx.write_remembered(sql.into(), vec![row])
 }
 
-/// The use of the jobs of an attempt, as far as it is known.
-pub async fn uses(
+/// What was noted of the jobs of an attempt; of those that it took over, where they ran.
+pub async fn end_notes(
     tx: &mut Tx<'_>,
     scope: Scope,
     run: RunId,
     attempt: u32,
-) -> Result<Vec<(JobId, JobUse)>, StoreError> {
+) -> Result<Vec<(JobId, EndNotes)>, StoreError> {
     view::visible(tx, scope, run).await?;
-    let sql = "SELECT id, used FROM jobs WHERE run_id = $1 AND attempt = $2 AND used IS NOT NULL";
+    let sql = "SELECT j.id, o.used, o.limits, o.environment, o.environment_url
+               FROM jobs AS j JOIN jobs AS o ON o.run_id = j.run_id
+                   AND o.attempt = j.origin_attempt AND o.number = j.number
+               WHERE j.run_id = $1 AND j.attempt = $2 AND o.run_id = $1
+                   AND (o.used IS NOT NULL OR o.limits IS NOT NULL OR o.environment IS NOT NULL)";
     let one = |row: &Row| {
-        let text: String = row.get(1)?;
+        let used: Option<String> = row.get(1)?;
         let broken = |error| StoreError::Database(format!("the use of a job: {error}"));
-        Ok((row.get(0)?, serde_json::from_str(&text).map_err(broken)?))
+        let used = used.map(|text| serde_json::from_str(&text).map_err(broken)).transpose()?;
+        let (environment, url): (Option<String>, _) = (row.get(3)?, row.get(4)?);
+        let deployed = environment.map(|environment| Deployed { environment, url });
+        Ok((row.get(0)?, EndNotes { used, limits: row.get(2)?, deployed }))
     };
     tx.rows(sql, &[run.into(), attempt.into()]).await?.iter().map(one).collect()
 }

@@ -1,7 +1,7 @@
 //! A run as readers see it.
 
 use kiln_core::id::{JobId, OrgId, RepoId, RunId, WorkflowId};
-use kiln_core::run::{Conclusion, LegState, NodeState, RunState};
+use kiln_core::run::{Cancel, Conclusion, LegState, NodeState, RunState};
 use kiln_core::time::Timestamp;
 
 use super::rows::{self, ATTEMPTS, JOBS, NODES};
@@ -79,6 +79,18 @@ pub async fn view(
     view.nodes.sort_by_key(|node| node.number);
     view.jobs.sort_by_key(|job| job.number);
     Ok(view)
+}
+
+/// Who asked for the end of the current attempt, if anybody did.
+pub async fn cancelling(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    run: RunId,
+) -> Result<Option<Cancel>, StoreError> {
+    let whose = visible(tx, scope, run).await?;
+    let key = [run.0.into(), whose.attempt.into()];
+    let row = tx.one("run", ATTEMPTS.of_run(), &key).await?;
+    Ok(rows::attempt_of(&row, std::sync::Arc::default())?.cancel)
 }
 
 /// What must be known of a run before anything is done with it.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kiln_core::id::{CacheId, OrgId};
+use kiln_core::id::{CacheId, ManifestId, OrgId};
 use kiln_core::time::Timestamp;
 use kiln_store::content::artifacts::{self, NewArtifact};
 use kiln_store::content::blobs::{self, Body};
@@ -116,7 +116,7 @@ async fn an_object_is_found_by_all_of_its_tags(store: Store) {
 }
 on_both!(an_object_is_found_by_all_of_its_tags);
 
-fn resource(kind: &str, id: &str, cleanup_priority: Option<i64>) -> Resource {
+pub(crate) fn resource(kind: &str, id: &str, cleanup_priority: Option<i64>) -> Resource {
     Resource { kind: kind.to_owned(), id: id.to_owned(), cleanup_priority }
 }
 
@@ -142,7 +142,8 @@ async fn a_sealed_manifest_takes_nothing_and_expires(store: Store) {
         Refusal::Conflict(_)
     ));
     assert_eq!(state().await, ManifestState::Due);
-    let due = write!(store, |tx| manifests::due(tx, SYSTEM, 9)).unwrap();
+    let due =
+        write!(store, |tx| manifests::due(tx, SYSTEM, (Timestamp(0), ManifestId(0)), 9)).unwrap();
     assert_eq!(due.iter().map(|one| one.id).collect::<Vec<_>>(), [id]);
     let owned = write!(store, |tx| manifests::resources(tx, SYSTEM, id)).unwrap();
     let order: Vec<_> = owned.iter().map(|one| one.kind.as_str()).collect();
@@ -202,11 +203,21 @@ async fn the_name_of_an_artifact_is_taken_unless_overwriting_is_asked(store: Sto
     assert!(matches!(refusal(finalize(id).await), Refusal::Conflict(_)));
     let mut new = new_artifact(run, "dist");
     new.overwrite = true;
+    (new.job, new.claim) = (Some(kiln_core::id::JobId(7)), Some(1));
+    let twice = new.clone();
     let again = write!(store, |tx| artifacts::create(tx, scope, &actor(), new.clone())).unwrap();
     assert_ne!(again, id);
-    let found = write!(store, |tx| artifacts::by_name(tx, scope, run, "dist")).unwrap();
-    assert_eq!((found.id, found.finalized_at, found.trust.as_str()), (again, None, "trusted"));
-    assert_eq!((found.org, found.repo), (acme.org, acme.repo));
+    // The one before is there until the new one is complete.
+    let named = async || write!(store, |tx| artifacts::by_name(tx, scope, run, "dist")).unwrap();
+    assert_eq!(named().await.id, id);
+    let reserved = write!(store, |tx| artifacts::get(tx, scope, again)).unwrap();
+    assert_eq!((reserved.finalized_at, reserved.trust.as_str()), (None, "trusted"));
+    assert_eq!((reserved.org, reserved.repo), (acme.org, acme.repo));
+    let asked = write!(store, |tx| artifacts::create(tx, scope, &actor(), twice.clone())).unwrap();
+    assert_eq!(asked, again, "whoever did not hear the answer asks again");
+    finalize(again).await.unwrap();
+    let found = named().await;
+    assert!(found.id == again && found.name == "dist" && found.finalized_at.is_some());
     write!(store, |tx| artifacts::set_keep(tx, scope, &actor(), again, true)).unwrap();
     let listed = write!(store, |tx| artifacts::list(tx, scope, run, Page::first(9))).unwrap();
     assert!(listed.len() == 1 && listed[0].keep);
@@ -217,7 +228,7 @@ async fn the_name_of_an_artifact_is_taken_unless_overwriting_is_asked(store: Sto
 on_both!(the_name_of_an_artifact_is_taken_unless_overwriting_is_asked);
 
 /// A complete entry. The place of `git_ref` and `trust` is the world's unless they are given.
-async fn add_cache(store: &Store, world: &World, new: NewCache, size: i64) -> CacheId {
+pub(crate) async fn add_cache(store: &Store, world: &World, new: NewCache, size: i64) -> CacheId {
     let object = world.object;
     store
         .write(async move |tx: &mut Tx<'_>| {
@@ -410,7 +421,7 @@ async fn what_is_old_goes_with_its_objects_unless_it_is_kept(store: Store) {
     let done = write!(store, |tx| artifacts::expire(tx, SYSTEM, 9)).unwrap();
     assert_eq!((done.count, done.bytes, done.more), (1, 7, false));
     assert_eq!(count_objects().await, had + 3);
-    let which = artifacts::Which { repo, run: None, name: None };
+    let which = artifacts::Which { repo, run: None, name: None, trust: None };
     let all = which.clone();
     let left = write!(store, |tx| artifacts::search(tx, scope, &all, 0, 9)).unwrap();
     assert_eq!(left.iter().map(|one| one.id).collect::<Vec<_>>(), [ever, young, kept]);

@@ -4,7 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+use kiln_core::id::RunId;
 use kiln_store::claims;
+use kiln_store::content::artifacts::{self, Which};
+use kiln_store::content::caches::{self, Wanted};
+use kiln_store::runs::{self, Look, RunFilter};
 use kiln_store::{Options, Store, Tx};
 use kiln_testkit::database::Database;
 use kiln_testkit::queue::Depth;
@@ -31,6 +35,27 @@ impl log::Log for Ears {
     }
 
     fn flush(&self) {}
+}
+
+/// Hears plans from now on. Each test is a process of its own.
+fn listen() {
+    log::set_logger(&Ears).unwrap();
+    log::set_max_level(log::LevelFilter::Info);
+}
+
+/// What was told since the last question, by the texts of the statements.
+fn told() -> BTreeMap<String, Cost> {
+    let told = std::mem::take(&mut *TOLD.lock().unwrap_or_else(PoisonError::into_inner));
+    let mut costs: BTreeMap<String, Cost> = BTreeMap::new();
+    for told in told {
+        let text = told["Query Text"].as_str().unwrap();
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let cost = Cost::of(&told["Plan"]);
+        let sum = costs.entry(text).or_default();
+        sum.pages += cost.pages;
+        sum.whole_tables.extend(cost.whole_tables);
+    }
+    costs
 }
 
 /// A store whose server tells how it goes about each statement.
@@ -74,20 +99,10 @@ fn whole(plan: &Json, found: &mut Vec<String>) {
 
 /// The costs of all statements of one claim of so many jobs, by their texts.
 async fn costs(store: &Store, depth: &Depth, want: u32, nonce: &str) -> BTreeMap<String, Cost> {
-    let listen = || std::mem::take(&mut *TOLD.lock().unwrap_or_else(PoisonError::into_inner));
-    listen();
+    told();
     let claimed = claim(store, asking(1, &[depth.queue], want, nonce)).await;
     assert_eq!(claimed.len(), want as usize);
-    let mut costs: BTreeMap<String, Cost> = BTreeMap::new();
-    for told in listen() {
-        let text = told["Query Text"].as_str().unwrap();
-        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let cost = Cost::of(&told["Plan"]);
-        let sum = costs.entry(text).or_default();
-        sum.pages += cost.pages;
-        sum.whole_tables.extend(cost.whole_tables);
-    }
-    costs
+    told()
 }
 
 /// Indexes may have become a level or two deeper, with 8 jobs looked up in each, or a page of one is split.
@@ -130,8 +145,7 @@ fn check_plans(costs: &BTreeMap<String, Cost>) {
 /// an old snapshot, so that nothing that was taken can leave the indexes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_costs_the_same_however_many_jobs_wait() {
-    log::set_logger(&Ears).unwrap();
-    log::set_max_level(log::LevelFilter::Info);
+    listen();
     let database = Database::postgres().await;
     let store = database.open();
     store.migrate().await.unwrap();
@@ -172,4 +186,147 @@ async fn hold_snapshot(options: &Options) -> tokio_postgres::Client {
     let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM lanes";
     client.batch_execute(begin).await.unwrap();
     client
+}
+
+/// R8, R9: what a job looks for is found by an index, however much a repository has.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn looking_for_caches_and_artifacts_costs_the_same_however_many_there_are() {
+    listen();
+    let database = Database::postgres().await;
+    let store = database.open();
+    store.migrate().await.unwrap();
+    let acme = crate::world::world(&store, "acme").await;
+    let (repo, scope, watched) = (acme.repo, acme.scope(), watched(&database.options));
+    let wanted = Wanted {
+        repo,
+        trusts: vec!["trusted".to_owned()],
+        refs: vec!["refs/heads/main".to_owned()],
+        key: "key-77777-".to_owned(),
+        restore_keys: vec!["none-".to_owned()],
+        version: "v".to_owned(),
+    };
+    let which =
+        |run, name: Option<&str>| Which { repo, run, name: name.map(str::to_owned), trust: None };
+    let questions = [
+        which(None, None),
+        which(None, Some("a-77777")),
+        which(Some(RunId(77_777)), None),
+        which(Some(RunId(77_777)), Some("a-77777")),
+    ];
+    let look = async || {
+        told();
+        let (wanted, questions) = (wanted.clone(), questions.clone());
+        let look = async move |tx: &mut Tx<'_>| {
+            caches::look_up(tx, scope, &wanted).await?;
+            for which in &questions {
+                artifacts::search(tx, scope, which, 0, 30).await?;
+            }
+            Ok(())
+        };
+        watched.read(look).await.unwrap();
+        told()
+    };
+    let fill = async |from: i64, to: i64| {
+        let fill = async move |tx: &mut Tx<'_>| {
+            let sql = "INSERT INTO caches (org_id, repo_id, ref, trust, key, version, size, created_at, \
+                       finalized_at, used_at) SELECT $1, $2, 'refs/heads/main', 'trusted', \
+                       'key-' || n || '-x', 'v', 1, n, n, n FROM generate_series($3::bigint, $4::bigint) AS n";
+            let given = [acme.org.into(), repo.into(), from.into(), to.into()];
+            tx.execute(sql, &given).await?;
+            let sql = "INSERT INTO artifacts (org_id, repo_id, run_id, attempt, name, size, content_type, \
+                       trust, created_at, finalized_at) SELECT $1, $2, n, 1, 'a-' || n, 1, 'x', \
+                       'trusted', n, n FROM generate_series($3::bigint, $4::bigint) AS n";
+            tx.execute(sql, &given).await
+        };
+        store.write(fill).await.unwrap();
+        analyze(&store).await;
+    };
+    fill(1_000_000, 1_001_000).await;
+    look().await;
+    let few = look().await;
+    fill(1, 200_000).await;
+    let many = look().await;
+    assert!(many.len() >= 5, "{many:#?}");
+    for (text, cost) in &many {
+        assert!(cost.whole_tables.is_empty(), "{text}\nreads all of {:?}", cost.whole_tables);
+    }
+    check_growth(&few, &many);
+}
+
+/// O1 O7: a page of runs and the history of a runner look at as much among 100,000 as among 3,000, however rare what
+/// fits is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rare_runs_and_histories_cost_the_same_however_many_there_are() {
+    listen();
+    let database = Database::postgres().await;
+    let store = database.open();
+    let site = kiln_testkit::runs::Site::new(store.clone()).await;
+    let watched = watched(&database.options);
+    let scope = kiln_testkit::runs::SYSTEM;
+    let text = |text: &str| Some(text.to_owned());
+    let filters = [
+        RunFilter { text: text("nowhere"), ..RunFilter::default() },
+        RunFilter { actor: text("nobody"), ..RunFilter::default() },
+        RunFilter { branch: text("nowhere"), event: text("fork"), ..RunFilter::default() },
+        RunFilter { repo: Some(site.repo), text: text("nowhere"), ..RunFilter::default() },
+        RunFilter { repo: Some(site.repo), branch: text("nowhere"), ..RunFilter::default() },
+        RunFilter {
+            conclusion: Some(kiln_core::run::Conclusion::TimedOut),
+            ..RunFilter::default()
+        },
+    ];
+    let ask = async || {
+        told();
+        let filters = filters.clone();
+        let ask = async move |tx: &mut Tx<'_>| {
+            for filter in &filters {
+                let look = Look { from: None, newer: false, limit: 40, most: 1_000 };
+                assert!(runs::look(tx, scope, filter, look).await?.runs.is_empty());
+            }
+            let past = claims::Past { before: None, limit: 40, most: 1_000 };
+            let runner = kiln_core::id::RunnerId(77);
+            assert!(claims::history(tx, scope, runner, past).await?.0.is_empty());
+            runs::latest_of_workflows(tx, scope, None, (100, 9)).await
+        };
+        watched.read(ask).await.unwrap();
+        told()
+    };
+    let fill = async |from: i64, to: i64| {
+        let fill = async move |tx: &mut Tx<'_>| {
+            let sql = "INSERT INTO runs (id, org_id, repo_id, workflow_id, run_number, event, actor, trust, ref, \
+                       head_sha, head_branch, title, status, conclusion, created_at, started_at, ended_at) \
+                       SELECT n, $1, $2, $3, n, 'push', 'ada', 'trusted', 'refs/heads/main', '0', 'main', \
+                       'a push', 'completed', 'success', n, n, n FROM generate_series($4::bigint, $5::bigint) AS n";
+            let given =
+                [site.org.into(), site.repo.into(), site.workflow.into(), from.into(), to.into()];
+            tx.execute(sql, &given).await?;
+            let sql = "INSERT INTO jobs (run_id, attempt, number, id, node, leg_index, origin_attempt, name, state, \
+                       conclusion, runner_id, claim, retries, losses, cancelling, tolerated) \
+                       SELECT n, 1, 0, n * 1048576, 0, 0, 1, 'a', 'done', 'success', 1, 1, 0, 0, 0, 0 \
+                       FROM generate_series($1::bigint, $2::bigint) AS n";
+            tx.execute(sql, &[from.into(), to.into()]).await
+        };
+        store.write(fill).await.unwrap();
+        analyze(&store).await;
+    };
+    fill(1, 3_000).await;
+    ask().await;
+    let few = ask().await;
+    fill(3_001, 100_000).await;
+    let many = ask().await;
+    assert!(many.len() >= 10, "{many:#?}");
+    let mut wrong = Vec::new();
+    for (text, cost) in &many {
+        // What is known of the few repositories may be read as a whole.
+        let grown: Vec<&String> = cost
+            .whole_tables
+            .iter()
+            .filter(|table| table.starts_with("runs") || table.starts_with("jobs"))
+            .collect();
+        let before = few.get(text).map_or(0, |cost| cost.pages);
+        if !grown.is_empty() || cost.pages > before + 96 {
+            wrong.push(format!("{text}\n{before} pages, then {}, all of {grown:?}", cost.pages));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

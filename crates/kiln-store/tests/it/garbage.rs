@@ -168,3 +168,25 @@ async fn who_uses_what_is_counted(store: Store) {
     assert_eq!((unused.count, unused.bytes, due.bytes), (1, 70_000, 70_000));
 }
 on_both!(who_uses_what_is_counted);
+
+/// C6: what a job begins stays as long as the job, is bounded, and goes with it.
+async fn uploads_of_a_job_live_as_long_as_the_job(store: Store) {
+    use std::time::Duration;
+    let org = world(&store, "acme").await.org;
+    let job = kiln_core::id::JobId(77);
+    let new = move |name: &str| uploads::NewUpload {
+        job: Some(job),
+        life: Duration::ZERO,
+        ..new_upload(org, name)
+    };
+    let made = write!(store, |tx| uploads::reserve(tx, SYSTEM, new("one"))).unwrap();
+    let gone = write!(store, |tx| uploads::get(tx, SYSTEM, made.id));
+    assert_eq!(refusal(gone), Refusal::NotFound("upload"), "nobody holds the job");
+    let second = write!(store, |tx| uploads::reserve(tx, SYSTEM, new("two")));
+    let Refusal::Invalid(why) = refusal(second) else { panic!("it is too much") };
+    assert!(why.contains("limits.open_uploads"), "{why}");
+    let (step, _) = write!(store, |tx| garbage::give_up(tx, SYSTEM, Timestamp(1), 9)).unwrap();
+    assert_eq!(step.count, 1, "it goes with its job, whatever its time");
+    write!(store, |tx| uploads::reserve(tx, SYSTEM, new("two"))).unwrap();
+}
+on_both!(uploads_of_a_job_live_as_long_as_the_job);

@@ -218,7 +218,7 @@ impl Both {
     /// An event as the store is told of it, if the store was seen to have the job.
     fn news(&self, run: u64, attempt: u32, event: Event) -> Option<Happened> {
         let (leg, claim, word) = match event {
-            Event::Started { leg, attempt } => (leg, Some(attempt), Word::Started),
+            Event::Started { leg, attempt, .. } => (leg, Some(attempt), Word::Started),
             Event::Uploading { leg, attempt } => (leg, Some(attempt), Word::Uploading),
             Event::Finished { leg, attempt, conclusion, outputs } => {
                 (leg, Some(attempt), Word::Finished { conclusion, outputs })
@@ -286,6 +286,8 @@ impl Both {
 
 fn check_answer(there: &Answer, here: Result<(), Rejected>) {
     let here = match here {
+        // The store says besides how it ended.
+        Ok(()) if matches!(there, Answer::Otherwise(_)) => return,
         Ok(()) => Answer::Accepted,
         Err(rejected) => Answer::Refused(Refused::Rejected(rejected)),
     };

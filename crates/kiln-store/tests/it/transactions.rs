@@ -1,6 +1,6 @@
 //! What a transaction promises, whichever database keeps it.
 
-use kiln_store::{Refusal, Store, StoreError, Tx, Value};
+use kiln_store::{Refusal, Sql, Store, StoreError, Tx, Value};
 
 async fn with_counter(store: &Store) {
     store.migrate().await.unwrap();
@@ -38,6 +38,23 @@ async fn what_is_refused_leaves_nothing(store: Store) {
 }
 on_both!(what_is_refused_leaves_nothing);
 
+/// PEERS 10
+async fn a_database_that_may_only_be_read_says_so_and_is_read(store: Store) {
+    with_counter(&store).await;
+    let only_reads = Sql::of("PRAGMA query_only = ON", "SET LOCAL transaction_read_only = on");
+    let refused = store
+        .write(async move |tx: &mut Tx<'_>| {
+            tx.execute(only_reads, &[]).await?;
+            add(tx, "second").await
+        })
+        .await;
+    let Err(error @ StoreError::ReadOnly(_)) = refused else { panic!("{refused:?}") };
+    assert!(error.concerns_all(), "no part of the work would go better");
+    assert!(error.to_string().starts_with("the database is read-only: "), "{error}");
+    assert_eq!(count(&store).await, 1);
+}
+on_both!(a_database_that_may_only_be_read_says_so_and_is_read);
+
 async fn a_broken_rule_of_the_schema_is_named_as_such(store: Store) {
     with_counter(&store).await;
     let twice = store.write(async |tx: &mut Tx<'_>| add(tx, "first").await).await;
@@ -71,7 +88,7 @@ async fn a_list_is_one_parameter(store: Store) {
     let second = store.write(async |tx: &mut Tx<'_>| add(tx, "second").await).await.unwrap();
     let found = store
         .read(async move |tx: &mut Tx<'_>| {
-            let sql = kiln_store::Sql::of(
+            let sql = Sql::of(
                 "SELECT name FROM organizations WHERE id IN (SELECT value FROM json_each($1))",
                 "SELECT name FROM organizations WHERE id = ANY($1)",
             );

@@ -302,6 +302,7 @@ pub(crate) fn new_upload(org: OrgId, name: &str) -> uploads::NewUpload {
         place: format!("uploads/{name}"),
         parts: None,
         life: std::time::Duration::from_hours(1),
+        budget: 100_000,
     }
 }
 

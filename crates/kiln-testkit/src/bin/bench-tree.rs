@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use kiln_blob::tree::{LocalShelf, restore, save};
+use kiln_blob::tree::{LocalShelf, Place, Root, restore, save};
 
 const USAGE: &str = "usage: bench-tree save SHELF TREE ROOT
        bench-tree restore SHELF ROOT TARGET";
@@ -13,12 +13,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
         ["save", shelf, tree, root] => {
-            let saved = save(&[PathBuf::from(tree)], &LocalShelf::open(shelf)?)?;
+            let place = Place { name: tree.to_owned(), at: PathBuf::from(tree) };
+            let saved = save(&[place], &|_| false, &LocalShelf::open(shelf)?)?;
             std::fs::write(root, &saved.root)?;
             println!("{} {}", saved.bytes, saved.new_bytes + saved.root.len() as u64);
         }
         ["restore", shelf, root, target] => {
-            let root = std::fs::read(root)?;
+            let root = Root::read(&std::fs::read(root)?)?;
             let restored = restore(&root, &[PathBuf::from(target)], &LocalShelf::open(shelf)?)?;
             println!("{} {}", restored.files, restored.bytes);
         }

@@ -5,11 +5,18 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use kiln_core::time::Timestamp;
 
-use super::access::{LoginArgs, TokenArgs, WhoamiArgs};
+use super::access::{ContextArgs, LoginArgs, TokenArgs, WhoamiArgs};
 use super::content::{ArtifactsArgs, CacheArgs};
-use super::fleet::{PauseArgs, QueueArgs, ResumeArgs, RunnersArgs};
+use super::fleet::{DutiesArgs, PauseArgs, QueueArgs, ResumeArgs, RunnersArgs};
+use super::look::{OpenArgs, ShowArgs, StatusArgs, SummaryArgs};
+use super::objects::{ManifestsArgs, ObjectsArgs, TagsArgs};
 use super::storage::StorageArgs;
-use super::{ProgressView, repo::RepoArgs};
+use super::workflows::WorkflowsArgs;
+use super::{
+    ProgressView,
+    repo::{OrgArgs, RepoArgs},
+};
+use crate::client::target::Lines;
 use crate::output::time;
 
 /// Commands that ask a server.
@@ -19,18 +26,29 @@ pub(crate) enum ClientCommand {
     Runs(RunsArgs),
     Watch(WatchArgs),
     Logs(LogsArgs),
+    Show(ShowArgs),
+    Summary(SummaryArgs),
+    Open(OpenArgs),
     Cancel(CancelArgs),
     Rerun(RerunArgs),
+    Status(StatusArgs),
     Repo(RepoArgs),
+    Org(OrgArgs),
+    Workflows(WorkflowsArgs),
     Runners(RunnersArgs),
     Queue(QueueArgs),
+    Duties(DutiesArgs),
     Artifacts(ArtifactsArgs),
     Cache(CacheArgs),
+    Objects(ObjectsArgs),
+    Tags(TagsArgs),
+    Manifests(ManifestsArgs),
     Storage(StorageArgs),
     Pause(PauseArgs),
     Resume(ResumeArgs),
     Token(TokenArgs),
     Login(LoginArgs),
+    Context(ContextArgs),
     Whoami(WhoamiArgs),
 }
 
@@ -40,6 +58,10 @@ pub(crate) struct ServerArgs {
     /// The server; `KILN_SERVER` by default, else that of `kiln login`, else that of `kiln up` here
     #[arg(long, value_name = "URL", display_order = 90)]
     pub(crate) server: Option<String>,
+
+    /// A server by the name that `kiln login --context` gave it; `KILN_CONTEXT` by default
+    #[arg(long, value_name = "NAME", conflicts_with = "server", display_order = 90)]
+    pub(crate) context: Option<String>,
 
     /// The token to show; `KILN_TOKEN` by default, else that of `kiln login` or `kiln up` for the
     /// server. Others on this machine can read what is typed here
@@ -64,6 +86,7 @@ Examples:
   kiln trigger --repo me/app --ref v1.2         a tag of another repository
   kiln trigger --event pull_request --payload event.json
   kiln trigger ci.yml --once-key nightly-7      safe to repeat: starts it once
+  kiln trigger hotfix.yml --first               before all that waits
   kiln trigger --add                            adds this repository to the server first
 
 Exit codes:
@@ -77,12 +100,20 @@ pub(crate) struct TriggerArgs {
     pub(crate) workflow: Option<String>,
 
     /// The repository [default: the one around you]
-    #[arg(long, value_name = "OWNER/NAME")]
+    #[arg(long, value_name = "OWNER/NAME|URL")]
     pub(crate) repo: Option<String>,
 
     /// A branch, tag or full ref [default: the branch that is checked out here, else the default branch]
     #[arg(long = "ref", value_name = "REF")]
     pub(crate) reference: Option<String>,
+
+    /// Before all other jobs that wait, of whatever repository; for administrators
+    #[arg(long, conflicts_with = "priority")]
+    pub(crate) first: bool,
+
+    /// Where its jobs stand among those of the same class: 0 (usual) to 100 (first); for administrators
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..=100))]
+    pub(crate) priority: Option<i64>,
 
     /// A commit, when it is not the tip of the ref
     #[arg(long, value_name = "COMMIT")]
@@ -126,6 +157,8 @@ Examples:
   kiln runs                              the latest runs of this repository
   kiln runs --all --status in_progress   what runs now, everywhere
   kiln runs --branch main --limit 5
+  kiln runs --actor ada --event push --search parser
+  kiln runs --repo https://ci.example.com/me/app
   kiln runs --status failure --json | jq -r .url
 
 Exit codes:
@@ -133,7 +166,7 @@ Exit codes:
   2  wrong usage, or the server could not be asked")]
 pub(crate) struct RunsArgs {
     /// Only of this repository
-    #[arg(long, value_name = "OWNER/NAME", conflicts_with = "all")]
+    #[arg(long, value_name = "OWNER/NAME|URL", conflicts_with = "all")]
     pub(crate) repo: Option<String>,
 
     /// Of all repositories
@@ -152,6 +185,18 @@ pub(crate) struct RunsArgs {
     /// Only of this workflow: its file name, path or name
     #[arg(long, value_name = "WORKFLOW")]
     pub(crate) workflow: Option<String>,
+
+    /// Only started by this event, such as push
+    #[arg(long, value_name = "EVENT")]
+    pub(crate) event: Option<String>,
+
+    /// Only triggered by this person
+    #[arg(long, value_name = "NAME")]
+    pub(crate) actor: Option<String>,
+
+    /// Only with this text in the title or the branch
+    #[arg(long, short, value_name = "TEXT")]
+    pub(crate) search: Option<String>,
 
     /// How many at most
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
@@ -202,7 +247,7 @@ pub(crate) struct WatchArgs {
 ///
 /// Of a run it shows the first job that failed, else the one that runs, else the first; a note says
 /// which one, and which others there are.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_long_help = "\
 Examples:
   kiln logs                              the latest run of this repository
@@ -214,6 +259,7 @@ Examples:
   kiln logs r-9ix --grep 'error.E' -E    lines that fit, of all its jobs
   kiln logs --all --grep 'timed out'     in all runs of this repository, the newest first
   kiln logs j-2kq --since 10m --follow   what came in the last ten minutes, and what comes
+  kiln logs j-2kq --lines 120-130        or the address of a page, with #L120-L130
   kiln logs j-2kq --raw > job.txt        as it was printed, byte for byte
 
 Exit codes:
@@ -251,6 +297,10 @@ pub(crate) struct LogsArgs {
     #[arg(long, value_name = "N")]
     pub(crate) tail: Option<u64>,
 
+    /// Only these lines, by their numbers: `120`, `120-130` or `120-`
+    #[arg(long, value_name = "FROM[-TO]", conflicts_with_all = ["tail", "follow", "failed", "all"])]
+    pub(crate) lines: Option<Lines>,
+
     /// Only lines with this text; of all jobs, unless one is named
     #[arg(long, short, value_name = "TEXT")]
     pub(crate) grep: Option<String>,
@@ -263,7 +313,7 @@ pub(crate) struct LogsArgs {
     pub(crate) all: bool,
 
     /// The repository of `--all` [default: the one around you]
-    #[arg(long, value_name = "OWNER/NAME", requires = "all")]
+    #[arg(long, value_name = "OWNER/NAME|URL", requires = "all")]
     pub(crate) repo: Option<String>,
 
     /// `--grep` is a regular expression
@@ -325,15 +375,18 @@ pub(crate) struct CancelArgs {
     pub(crate) server: ServerArgs,
 }
 
-/// Run a run again, as a new attempt of it
+/// Run a run again, or one of its jobs, as a new attempt
 ///
-/// The commit, inputs and variables are those of the run. Without options all jobs run again.
+/// The commit, inputs and variables are those of the run. Without options all jobs of a run run again; of a
+/// job, it and what depends on it.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
   kiln rerun r-9ix
   kiln rerun r-9ix --failed --watch      what failed, and what depends on it
   kiln rerun r-9ix --job 'test (linux)'
+  kiln rerun j-2kq                       one job, and what depends on it
+  kiln rerun https://ci.example.com/me/app/actions/runs/12345/job/67890
 
 Exit codes:
   0    the new attempt was started, and with --watch it succeeded
@@ -341,8 +394,8 @@ Exit codes:
   2    wrong usage, or the server could not be asked or refused it
   130  with --watch: it was cancelled")]
 pub(crate) struct RerunArgs {
-    /// A run: its slug, number or address
-    #[arg(value_name = "RUN")]
+    /// A run or a job: its slug, number or address
+    #[arg(value_name = "RUN|JOB")]
     pub(crate) run: String,
 
     /// Only what failed, and what depends on it

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::ServerArgs;
+use super::{CacheKeyArgs, ServerArgs};
 use crate::limits;
 
 /// List, download and look into the artifacts of runs
@@ -129,6 +129,8 @@ Examples:
   kiln cache stats --repo me/app                 how much there is, and how often it was found
   kiln cache rm linux-deps-4f2a                  all of this key
   kiln cache rm c-9 --repo me/app
+  kiln cache ls --local                          those of `kiln run` on this machine
+  kiln cache key --prefix npm --files package-lock.json
 
 Exit codes:
   0  it is shown, or done
@@ -151,6 +153,10 @@ pub(crate) enum CacheOrder {
 pub(crate) enum CacheCommand {
     /// List caches
     Ls {
+        /// Those that `kiln run` keeps on this machine
+        #[arg(long, conflicts_with_all = ["repo", "server", "context", "token"])]
+        local: bool,
+
         /// The repository [default: the one around you]
         #[arg(long, value_name = "OWNER/NAME")]
         repo: Option<String>,
@@ -180,6 +186,10 @@ pub(crate) enum CacheCommand {
         #[arg(value_name = "KEY|CACHE")]
         what: String,
 
+        /// Those that `kiln run` keeps on this machine
+        #[arg(long, conflicts_with_all = ["repo", "server", "context", "token"])]
+        local: bool,
+
         /// The repository [default: the one around you]
         #[arg(long, value_name = "OWNER/NAME")]
         repo: Option<String>,
@@ -191,8 +201,13 @@ pub(crate) enum CacheCommand {
         #[command(flatten)]
         server: ServerArgs,
     },
+    Key(CacheKeyArgs),
     /// Say how much there is, and how often it was found
     Stats {
+        /// Those that `kiln run` keeps on this machine
+        #[arg(long, conflicts_with_all = ["repo", "server", "context", "token"])]
+        local: bool,
+
         /// The repository [default: the one around you]
         #[arg(long, value_name = "OWNER/NAME")]
         repo: Option<String>,

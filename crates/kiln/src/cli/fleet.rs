@@ -17,6 +17,7 @@ Examples:
   kiln runners
   kiln runners key --uses 5 --expires 2h     lets five runners in
   kiln runners drain builder-3               ends its jobs, takes no more
+  kiln runners undrain builder-3             takes jobs again
   kiln runners remove builder-3              forgets it
   kiln runners revoke builder-3              locks it out at once
 
@@ -57,6 +58,8 @@ pub(crate) enum RunnersCommand {
     },
     /// Let a runner end its jobs and take no more
     Drain(RunnerArgs),
+    /// Let a runner that was drained take jobs again
+    Undrain(RunnerArgs),
     /// Forget a runner; what it still runs goes to others
     Remove(RunnerArgs),
     /// Lock a runner out: its credential is worth nothing any more
@@ -89,7 +92,7 @@ Exit codes:
   2  wrong usage, or the server could not be asked")]
 pub(crate) struct QueueArgs {
     /// Only jobs of this repository
-    #[arg(long, value_name = "OWNER/NAME", conflicts_with = "queues")]
+    #[arg(long, value_name = "OWNER/NAME|URL", conflicts_with = "queues")]
     pub(crate) repo: Option<String>,
 
     /// Show the queues instead: sets of requirements, and how much waits for them
@@ -100,6 +103,24 @@ pub(crate) struct QueueArgs {
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
 
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+}
+
+/// Show what the server does by itself, and how that went
+///
+/// For each duty when it was done last, how often it failed, and what it did; where the last pass found nothing to
+/// do, also what the last one did that found something.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  kiln duties
+  kiln duties --json | jq 'select(.last_error)'
+
+Exit codes:
+  0  they were shown
+  2  wrong usage, or the server could not be asked")]
+pub(crate) struct DutiesArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
 }
@@ -138,7 +159,7 @@ pub(crate) struct PauseArgs {
 #[derive(Debug, Args)]
 pub(crate) struct PauseScope {
     /// Only jobs of this repository
-    #[arg(long, value_name = "OWNER/NAME", conflicts_with = "queue")]
+    #[arg(long, value_name = "OWNER/NAME|URL", conflicts_with = "queue")]
     pub(crate) repo: Option<String>,
 
     /// Only this queue: its slug or number (`kiln queue --queues`)

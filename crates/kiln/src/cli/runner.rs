@@ -50,6 +50,10 @@ pub(crate) enum AgentCommand {
         /// A file with certificates to trust besides those of the system
         #[arg(long, value_name = "FILE")]
         ca: Option<PathBuf>,
+
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Show who the runner is, what it has to deliver, and how this machine does
     Status {

@@ -30,6 +30,14 @@ pub(crate) struct SettingArgs {
     #[arg(long, value_name = "URL")]
     pub(crate) public_url: Option<String>,
 
+    /// The certificate for HTTPS in PEM, with those that lead to its authority; read again when it changes
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_cert: Option<PathBuf>,
+
+    /// The key of the certificate in PEM
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_key: Option<PathBuf>,
+
     /// Any setting of docs/configuration.md; may be given more than once
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) set: Vec<String>,
@@ -44,6 +52,7 @@ pub(crate) struct SettingArgs {
 Examples:
   kiln server                                      everything below ~/.local/share/kiln
   kiln server --listen 0.0.0.0:8420 --public-url https://ci.example.org
+  kiln server --listen 0.0.0.0:443 --public-url https://ci.example.org --tls-cert ci.pem --tls-key ci.key
   kiln server --config /etc/kiln/kiln.toml
   kiln server --set limits.job=2h --set keep.runs=90d
   kiln server --print-unit > /etc/systemd/system/kiln.service
@@ -139,18 +148,24 @@ pub(crate) enum ConfigCommand {
 ///
 /// Looks at this machine and asks the server about its database, disk, clock, runners, jobs that are
 /// stuck, tasks that failed, and what is paused. Without a server it looks at the folder and the
-/// database on this machine.
+/// database on this machine. Of a job, a run or a runner it says why it does not go on.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
   kiln doctor
   kiln doctor --server https://ci.example.org --json
+  kiln doctor j-2kq                  why this job does not start, or does not end
+  kiln doctor builder-3              why this runner takes no jobs
 
 Exit codes:
   0  all is well
   1  something deserves attention
   2  it could not be found out")]
 pub(crate) struct DoctorArgs {
+    /// A job, a run or a runner: its slug or address, or the name of a runner [default: everything]
+    #[arg(value_name = "JOB|RUN|RUNNER")]
+    pub(crate) what: Option<String>,
+
     #[command(flatten)]
     pub(crate) server: ServerArgs,
 }

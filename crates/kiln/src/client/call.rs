@@ -22,6 +22,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// How many things one answer of a list may bring.
 const PAGE: usize = 100;
 
+/// How many answers of a list may bring nothing, one after the other.
+const MOST_BARREN: u32 = 100;
+
 /// A request that is about to be made.
 #[derive(Debug)]
 pub(crate) struct Call<'c> {
@@ -171,6 +174,7 @@ impl<'c> Call<'c> {
     ) -> Result<Vec<T>> {
         let base = self.url.clone();
         let (mut items, mut after) = (Vec::new(), None::<String>);
+        let mut barren = 0;
         loop {
             self.url = base.clone();
             let wanted = (limit - items.len()).min(PAGE);
@@ -179,11 +183,13 @@ impl<'c> Call<'c> {
                 self.url.query_pairs_mut().append_pair("after", after);
             }
             let page: Page<T> = self.json().await?;
-            let empty = page.items.is_empty();
+            // A server may look for a while, find nothing, and say where to go on.
+            barren = if page.items.is_empty() { barren + 1 } else { 0 };
             items.extend(page.items.into_iter().filter(&fits));
             items.truncate(limit);
-            // A server that leads in circles must not keep us forever.
-            if page.next.is_none() || page.next == after || empty || items.len() >= limit {
+            // One that leads in circles must not keep us forever.
+            let astray = page.next == after || barren > MOST_BARREN;
+            if page.next.is_none() || astray || items.len() >= limit {
                 return Ok(items);
             }
             after = page.next;

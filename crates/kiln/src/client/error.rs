@@ -205,7 +205,7 @@ mod tests {
     use crate::client::settings::{Asked, Environment};
 
     fn settings(token: Option<&str>) -> Settings {
-        let asked = Asked { server: Some("https://ci.example"), token };
+        let asked = Asked { server: Some("https://ci.example"), token, context: None };
         Settings::find(asked, &Environment::default()).unwrap()
     }
 
@@ -217,6 +217,7 @@ mod tests {
             detail: Some(detail.to_owned()),
             instance: None,
             message: String::new(),
+            documentation_url: None,
             wanted: None,
         };
         serde_json::to_vec(&problem).unwrap()

@@ -1,5 +1,6 @@
 //! `client.toml`: which server, and the token for it. Only its owner may read it.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
@@ -9,10 +10,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use serde::Deserialize;
 
-/// What the file may hold.
+/// What stands at the top of the file, before the contexts that have names.
+pub(crate) const UNNAMED: &str = "default";
+
+/// A server, and how to talk to it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct ClientFile {
+pub(crate) struct Login {
     pub(crate) server: Option<String>,
     pub(crate) token: Option<String>,
     /// A file with certificates of authorities to trust besides those of the system.
@@ -21,7 +25,57 @@ pub(crate) struct ClientFile {
     pub(crate) proxy: Option<String>,
 }
 
+/// What the file may hold: a login, and others by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ClientFile {
+    pub(crate) server: Option<String>,
+    pub(crate) token: Option<String>,
+    pub(crate) ca: Option<PathBuf>,
+    pub(crate) proxy: Option<String>,
+    /// The context that counts; the unnamed one when it is left out.
+    pub(crate) context: Option<String>,
+    pub(crate) contexts: BTreeMap<String, Login>,
+}
+
 impl ClientFile {
+    /// All contexts, that without a name first.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        let unnamed = self.server.is_some().then_some(UNNAMED);
+        unnamed.into_iter().chain(self.contexts.keys().map(String::as_str)).collect()
+    }
+
+    /// The context that counts unless another is named.
+    pub(crate) fn current(&self) -> Option<&str> {
+        let chosen = self.context.as_deref().filter(|name| self.contexts.contains_key(*name));
+        chosen.or_else(|| self.names().first().copied())
+    }
+
+    pub(crate) fn login(&self, name: &str) -> Option<Login> {
+        if name != UNNAMED {
+            return self.contexts.get(name).cloned();
+        }
+        let Self { server, token, ca, proxy, .. } = self.clone();
+        server.is_some().then_some(Login { server, token, ca, proxy })
+    }
+
+    /// Puts a login under a name, or takes away what is there.
+    pub(crate) fn set(&mut self, name: &str, login: Option<Login>) {
+        if name == UNNAMED {
+            let Login { server, token, ca, proxy } = login.unwrap_or_default();
+            (self.server, self.token, self.ca, self.proxy) = (server, token, ca, proxy);
+        } else if let Some(login) = login {
+            self.contexts.insert(name.to_owned(), login);
+        } else {
+            self.contexts.remove(name);
+        }
+    }
+
+    /// Makes a context the one that counts.
+    pub(crate) fn choose(&mut self, name: &str) {
+        self.context = Some(name.to_owned()).filter(|name| name != UNNAMED);
+    }
+
     /// Reads it; nothing when there is none.
     pub(crate) fn read(path: &Path) -> Result<Option<Self>> {
         let text = match fs::read_to_string(path) {
@@ -35,8 +89,8 @@ impl ClientFile {
             // The error would show the line, and the line may be the one with the token.
             let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
             anyhow::anyhow!(
-                "{}:{line}: {}; expected `server`, `token`, `ca` and `proxy`, each with a text; \
-                 `kiln login URL` writes it anew",
+                "{}:{line}: {}; expected `server`, `token`, `ca` and `proxy`, each with a text, and the same \
+                 below `[contexts.NAME]`; `kiln login URL` writes it anew",
                 path.display(),
                 error.message()
             )
@@ -68,17 +122,36 @@ impl ClientFile {
 
     fn text(&self) -> String {
         let mut text = String::from("# Written by `kiln login`. Keep it to yourself.\n");
+        if let Some(context) = &self.context {
+            let _ = writeln!(text, "context = {}", quoted(context));
+        }
+        if let Some(login) = self.login(UNNAMED) {
+            login.write(&mut text);
+        }
+        for (name, login) in &self.contexts {
+            let _ = writeln!(text, "\n[contexts.{}]", quoted(name));
+            login.write(&mut text);
+        }
+        text
+    }
+}
+
+impl Login {
+    fn write(&self, text: &mut String) {
         let ca = self.ca.as_ref().map(|path| path.to_string_lossy().into_owned());
         for (name, value) in
             [("server", &self.server), ("token", &self.token), ("ca", &ca), ("proxy", &self.proxy)]
         {
             if let Some(value) = value {
-                // A string of JSON is one of TOML, too.
-                let _ = writeln!(text, "{name} = {}", serde_json::Value::from(value.as_str()));
+                let _ = writeln!(text, "{name} = {}", quoted(value));
             }
         }
-        text
     }
+}
+
+/// A string of JSON is one of TOML, too.
+fn quoted(text: &str) -> serde_json::Value {
+    serde_json::Value::from(text)
 }
 
 /// Whether there is no such file, as far as this user can see.
@@ -107,6 +180,28 @@ mod tests {
         assert_eq!(ClientFile::read(&path).unwrap(), Some(file));
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn contexts_are_kept_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("client.toml");
+        let login =
+            |server: &str| Some(Login { server: Some(server.to_owned()), ..Login::default() });
+        let mut file = ClientFile::default();
+        assert_eq!((file.current(), file.names().len()), (None, 0));
+        file.set("work \"x\"", login("https://work.example"));
+        assert_eq!(file.current(), Some("work \"x\""));
+        file.set(UNNAMED, login("https://one.example"));
+        assert_eq!(file.current(), Some(UNNAMED));
+        file.choose("work \"x\"");
+        file.write(&path).unwrap();
+        let mut read = ClientFile::read(&path).unwrap().unwrap();
+        assert_eq!(read, file);
+        assert_eq!(read.names(), [UNNAMED, "work \"x\""]);
+        assert_eq!(read.login("work \"x\""), login("https://work.example"));
+        read.set("work \"x\"", None);
+        assert_eq!(read.current(), Some(UNNAMED), "one that is gone counts no more");
     }
 
     #[test]

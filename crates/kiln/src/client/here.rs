@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use kiln_proto::api::Repo;
 use kiln_runner::git::Repository;
+use kiln_server::sources::address_of;
 use reqwest::Url;
 
 use super::Client;
 use super::error::{self, Kind};
+use crate::cli::ServerArgs;
 use crate::find;
 
 /// More repositories are not searched for a folder.
@@ -78,9 +80,15 @@ pub(crate) fn split(name: &str) -> Result<(&str, &str)> {
     }
 }
 
+/// The address of a page, if that is what was typed.
+pub(crate) fn pasted(text: &str) -> Option<Url> {
+    Url::parse(text.trim()).ok().filter(|url| matches!(url.scheme(), "http" | "https"))
+}
+
 /// Without user, password and ending, so that two spellings of one source are the same.
 fn same_source(one: &str, other: &str) -> bool {
     let bare = |text: &str| {
+        let text = address_of(text);
         let text = text.trim_end_matches('/').trim_end_matches(".git");
         match Url::parse(text) {
             Ok(mut url) if url.has_host() => {
@@ -124,11 +132,52 @@ impl Client {
         }
     }
 
+    /// The server and the repository that a command is about: what was typed, a name or the address of a
+    /// page, else the repository here.
+    pub(crate) async fn open_repo(
+        args: &ServerArgs,
+        typed: Option<&str>,
+    ) -> Result<(Self, Option<String>)> {
+        let client = Self::open_at(args, typed.and_then(pasted).as_ref())?;
+        let repo = client.repo_meant(typed).await?;
+        Ok((client, repo))
+    }
+
+    /// The same, where nothing typed means no repository.
+    pub(crate) async fn open_named(
+        args: &ServerArgs,
+        typed: Option<&str>,
+    ) -> Result<(Self, Option<String>)> {
+        match typed {
+            Some(_) => Self::open_repo(args, typed).await,
+            None => Ok((Self::open(args)?, None)),
+        }
+    }
+
+    /// The repository whose page was pasted; whatever else was typed is its name.
+    fn repo_of_address(&self, typed: &str) -> Result<String> {
+        let typed = typed.trim();
+        if !typed.contains("://") {
+            return Ok(typed.to_owned());
+        }
+        let server = self.server();
+        let page = pasted(typed).map(String::from);
+        let below = page.as_deref().and_then(|page| page.strip_prefix(&server)?.strip_prefix('/'));
+        let Some(below) = below else {
+            bail!(
+                "`{typed}` is no page of {server}; `--server` or `--context` names another server"
+            );
+        };
+        let path = below.split(['?', '#']).next().unwrap_or_default();
+        Ok(path.split('/').take(2).collect::<Vec<_>>().join("/"))
+    }
+
     /// The repository that a command is about: what was typed, else the one here.
     pub(crate) async fn repo_meant(&self, typed: Option<&str>) -> Result<Option<String>> {
         if let Some(typed) = typed {
-            split(typed)?;
-            return Ok(Some(typed.to_owned()));
+            let typed = self.repo_of_address(typed)?;
+            split(&typed)?;
+            return Ok(Some(typed));
         }
         let Some(here) = Here::find()? else { return Ok(None) };
         Ok(self.repo_here(&here).await?.map(|repo| format!("{}/{}", repo.owner, repo.name)))
@@ -160,6 +209,7 @@ mod tests {
     #[test]
     fn spellings_of_one_source_are_the_same() {
         assert!(same_source("https://git.example/a/b.git", "https://me:x@git.example/a/b/"));
+        assert!(same_source("ssh://git.example/a/b", "git@git.example:a/b.git"));
         assert!(same_source("/srv/a", "/srv/a/"));
         assert!(!same_source("/srv/a", "/srv/b"));
         assert!(!same_source("https://git.example/a/b", "https://git.example/a/c"));

@@ -12,6 +12,7 @@ use reqwest::Response;
 use super::Client;
 use super::error::{ClientError, Kind};
 use super::events::pause;
+use super::target::Lines;
 
 /// A log that says nothing for so long is asked for anew.
 const SILENCE: Duration = Duration::from_secs(45);
@@ -30,6 +31,22 @@ pub(crate) struct Choice {
     pub(crate) grep: Option<Grep>,
     /// Only the last of them.
     pub(crate) tail: Option<u64>,
+    /// Only those with these numbers.
+    pub(crate) lines: Option<Lines>,
+}
+
+impl Choice {
+    /// The number of the last line that is wanted.
+    fn last(&self) -> u64 {
+        self.lines.map_or(u64::MAX, |lines| lines.last)
+    }
+
+    /// How many lines there can be from this one on, where the server can count them.
+    fn room(&self, next: u64) -> Option<u64> {
+        let whole = self.steps.is_empty() && self.since.is_none() && self.grep.is_none();
+        let last = self.lines.filter(|lines| whole && lines.last < u64::MAX)?.last;
+        Some(last.saturating_sub(next) + 1)
+    }
 }
 
 /// What is looked for.
@@ -77,15 +94,17 @@ impl Sink for Gathered {
 
 impl<'c> Log<'c> {
     pub(crate) fn of(client: &'c Client, job: i64, claim: u32, choice: Choice) -> Self {
-        Self { client, job: job.to_string(), claim, choice, next: 1, rest: Vec::new() }
+        let next = choice.lines.map_or(1, |lines| lines.first);
+        Self { client, job: job.to_string(), claim, choice, next, rest: Vec::new() }
     }
 
     async fn open(&self, follow: bool) -> Result<Response, ClientError> {
-        let Choice { steps, since, grep, tail } = &self.choice;
+        let Choice { steps, since, grep, tail, .. } = &self.choice;
         let steps: Vec<String> = steps.iter().map(ToString::to_string).collect();
         let grep = grep.as_ref();
         // Once a line has come, what follows it is wanted, and no other end.
         let tail = tail.filter(|_| self.next == 1).map(|tail| tail.to_string());
+        let room = self.choice.room(self.next).map(|room| room.to_string());
         let call = self
             .client
             .get(&["jobs", &self.job, "log"])
@@ -98,6 +117,7 @@ impl<'c> Log<'c> {
             .query_if("regex", grep.filter(|grep| grep.regex).map(|_| "true"))
             .query_if("ignore_case", grep.filter(|grep| grep.ignore_case).map(|_| "true"))
             .query_if("tail", tail)
+            .query_if("lines", room)
             .query_if("follow", follow.then_some("true"));
         call.streamed("text/plain").send().await
     }
@@ -105,7 +125,7 @@ impl<'c> Log<'c> {
     /// All that is there now.
     pub(crate) async fn read(&mut self, sink: &mut impl Sink) -> Result<()> {
         let mut failures = 0;
-        loop {
+        while self.next <= self.choice.last() {
             let before = self.next;
             match self.once(false, sink).await? {
                 // An answer may hold only a part of a long log.
@@ -120,6 +140,7 @@ impl<'c> Log<'c> {
                 }
             }
         }
+        Ok(())
     }
 
     /// All that is there and all that comes, until the job is over. Gives the job as it then is.
@@ -198,6 +219,10 @@ impl<'c> Log<'c> {
                 bail!("the server sent something that is no line of a log");
             };
             start += end + 1;
+            if line.number > self.choice.last() {
+                let _ = sink.flush()?;
+                return Ok(ControlFlow::Break(()));
+            }
             // What was seen does not come again, whatever the server thinks.
             if line.number >= self.next {
                 self.next = line.number + 1;

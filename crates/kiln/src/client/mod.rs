@@ -31,32 +31,42 @@ pub(crate) struct Client {
     http: reqwest::Client,
 }
 
+/// What was typed about the server.
+fn asked(args: &ServerArgs) -> Asked<'_> {
+    Asked {
+        server: args.server.as_deref(),
+        token: args.token.as_deref(),
+        context: args.context.as_deref(),
+    }
+}
+
 impl Client {
     /// The server that is meant.
     pub(crate) fn open(args: &ServerArgs) -> Result<Self> {
-        let asked = Asked { server: args.server.as_deref(), token: args.token.as_deref() };
-        Self::of(Settings::find(asked, &Environment::read())?)
+        Self::of(Settings::find(asked(args), &Environment::read())?)
     }
 
     /// The server that is meant, or the one of the address that was pasted.
     pub(crate) fn open_for(args: &ServerArgs, target: &Target) -> Result<Self> {
+        Self::open_at(args, target.url.as_ref())
+    }
+
+    /// The server that is meant, or the one that this page belongs to.
+    pub(crate) fn open_at(args: &ServerArgs, page: Option<&Url>) -> Result<Self> {
         let environment = Environment::read();
-        let asked = Asked { server: args.server.as_deref(), token: args.token.as_deref() };
-        let settings = Settings::find(asked, &environment)?;
-        match target.elsewhere(&settings.server) {
-            None => Self::of(settings),
-            Some(other) if args.server.is_some() => {
-                let server = settings::shown(&settings.server);
-                bail!(
-                    "the address is of {other}, but `--server` names {server}; leave out one of them"
-                )
-            }
-            Some(other) => {
-                let asked = Asked { server: Some(&other), token: args.token.as_deref() };
-                // The token of the environment is for the server that is usually meant.
-                Self::of(Settings::find(asked, &Environment { token: None, ..environment })?)
-            }
+        let settings = Settings::find(asked(args), &environment)?;
+        let Some(page) = page.filter(|page| !settings::is_below(page, &settings.server)) else {
+            return Self::of(settings);
+        };
+        let other = settings::server_of(page, &environment)?;
+        if args.server.is_some() || args.context.is_some() {
+            let server = settings::shown(&settings.server);
+            let option = if args.server.is_some() { "--server" } else { "--context" };
+            bail!("the address is of {other}, but `{option}` names {server}; leave out one of them")
         }
+        let asked = Asked { server: Some(&other), ..asked(args) };
+        // The token of the environment is for the server that is usually meant.
+        Self::of(Settings::find(asked, &Environment { token: None, ..environment })?)
     }
 
     pub(crate) fn of(settings: Settings) -> Result<Self> {

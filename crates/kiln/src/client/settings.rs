@@ -1,7 +1,7 @@
 //! Which server is meant, and which token goes to it: what was typed, then the environment, then what
 //! `kiln login` wrote, then what `kiln up` wrote on this machine.
 //!
-//! A token from a file goes only to the server that the file names: no pasted address gets it.
+//! A token from a file goes only to the server that stands beside it: no pasted address gets it.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow, bail};
 use reqwest::Url;
 
-use super::file::ClientFile;
+use super::file::{ClientFile, Login, UNNAMED};
 
 /// Where `kiln up` listens unless it is told otherwise.
 pub(crate) const USUAL_SERVER: &str = "http://127.0.0.1:8420";
@@ -23,6 +23,7 @@ const USUAL_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) struct Asked<'a> {
     pub(crate) server: Option<&'a str>,
     pub(crate) token: Option<&'a str>,
+    pub(crate) context: Option<&'a str>,
 }
 
 /// What the environment says.
@@ -30,6 +31,8 @@ pub(crate) struct Asked<'a> {
 pub(crate) struct Environment {
     pub(crate) server: Option<String>,
     pub(crate) token: Option<String>,
+    /// The name of a context.
+    pub(crate) context: Option<String>,
     pub(crate) ca: Option<PathBuf>,
     /// Seconds that an answer may take.
     pub(crate) timeout: Option<String>,
@@ -79,6 +82,7 @@ impl Environment {
         Self {
             server: set("KILN_SERVER"),
             token: set("KILN_TOKEN"),
+            context: set("KILN_CONTEXT"),
             ca: set("KILN_CA").or_else(|| set("SSL_CERT_FILE")).map(PathBuf::from),
             timeout: set("KILN_TIMEOUT"),
             login: config.map(|folder| folder.join("kiln/client.toml")),
@@ -89,30 +93,31 @@ impl Environment {
 
 impl Settings {
     pub(crate) fn find(asked: Asked<'_>, environment: &Environment) -> Result<Self> {
-        let login = read(environment.login.as_deref())?;
-        let local = read(environment.local.as_deref())?;
-        let named = asked.server.or(environment.server.as_deref());
-        let filed =
-            [&login, &local].into_iter().flatten().find_map(|(file, _)| file.server.clone());
-        let named = named.or(filed.as_deref());
-        let server = address(named.unwrap_or(USUAL_SERVER))?;
-        let mine = [login, local].into_iter().flatten().filter(|(file, _)| {
-            file.server.as_deref().and_then(|own| address(own).ok()).as_ref() == Some(&server)
-        });
-        let mine: Vec<(ClientFile, &Path)> = mine.collect();
-        let of_file = || {
-            mine.iter().find_map(|(file, path)| {
-                let value = file.token.clone()?;
-                Some(Token { value, source: format!("`{}`", path.display()) })
-            })
+        let known = logins(asked, environment)?;
+        let first = known.first().and_then(|(login, _)| login.server.as_deref());
+        let named = match asked.context {
+            Some(_) => first,
+            None => asked.server.or(environment.server.as_deref()).or(first),
         };
+        let server = address(named.unwrap_or(USUAL_SERVER))?;
+        let is_meant = |login: &Login| {
+            login.server.as_deref().and_then(|own| address(own).ok()).as_ref() == Some(&server)
+        };
+        let mine: Vec<&(Login, String)> =
+            known.iter().filter(|(login, _)| is_meant(login)).collect();
+        let of_file = mine.iter().find_map(|(login, source)| {
+            Some(Token { value: login.token.clone()?, source: source.clone() })
+        });
+        let of_environment = of_environment(environment, &server)?;
         let token = match asked.token {
             Some(value) => Some(Token { value: value.to_owned(), source: "`--token`".to_owned() }),
-            None => of_environment(environment, &server)?.or_else(of_file),
+            // Whoever names a context means its token.
+            None if asked.context.is_some() => of_file.or(of_environment),
+            None => of_environment.or(of_file),
         };
         let ca =
-            environment.ca.clone().or_else(|| mine.iter().find_map(|(file, _)| file.ca.clone()));
-        let proxy = mine.iter().find_map(|(file, _)| file.proxy.clone());
+            environment.ca.clone().or_else(|| mine.iter().find_map(|(login, _)| login.ca.clone()));
+        let proxy = mine.iter().find_map(|(login, _)| login.proxy.clone());
         let timeout = timeout(environment.timeout.as_deref())?;
         Ok(Self { server, token, ca, proxy, timeout })
     }
@@ -137,6 +142,42 @@ fn of_environment(environment: &Environment, server: &Url) -> Result<Option<Toke
     let meant = environment.server.as_deref().map(address).transpose()?;
     let fits = meant.is_none_or(|meant| meant == *server);
     Ok(fits.then(|| Token { value, source: "`KILN_TOKEN`".to_owned() }))
+}
+
+/// All that is known, with where it stands: the context that is meant, the others, and what `kiln up` wrote.
+fn logins(asked: Asked<'_>, environment: &Environment) -> Result<Vec<(Login, String)>> {
+    let login = read(environment.login.as_deref())?;
+    let wanted = asked.context.or(environment.context.as_deref());
+    let mut known = Vec::new();
+    if let Some((file, path)) = &login {
+        let shown = |name: &str| match name {
+            UNNAMED => format!("`{}`", path.display()),
+            name => format!("context `{name}` of `{}`", path.display()),
+        };
+        let first = wanted.or_else(|| file.current());
+        let rest = file.names().into_iter().filter(|name| Some(*name) != first);
+        for name in first.into_iter().chain(rest) {
+            match file.login(name) {
+                Some(login) => known.push((login, shown(name))),
+                None => return Err(no_context(name, &file.names())),
+            }
+        }
+    } else if let Some(name) = wanted {
+        return Err(no_context(name, &[]));
+    }
+    if let Some((file, path)) = read(environment.local.as_deref())? {
+        known.extend(file.login(UNNAMED).map(|login| (login, format!("`{}`", path.display()))));
+    }
+    Ok(known)
+}
+
+/// A context that does not exist, with those that do.
+pub(crate) fn no_context(name: &str, there_are: &[&str]) -> anyhow::Error {
+    let known = match there_are {
+        [] => "there is none yet".to_owned(),
+        names => format!("there are `{}`", names.join("`, `")),
+    };
+    anyhow!("there is no context `{name}`; {known}; `kiln login URL --context {name}` makes it")
 }
 
 fn read(path: Option<&Path>) -> Result<Option<(ClientFile, &Path)>> {
@@ -181,6 +222,22 @@ pub(crate) fn address(text: &str) -> Result<Url> {
     Ok(url)
 }
 
+/// Whether a page is one of this server's.
+pub(crate) fn is_below(page: &Url, server: &Url) -> bool {
+    let rest = page.as_str().strip_prefix(&shown(server));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?', '#']))
+}
+
+/// The server that a page belongs to: one that is remembered, else the one at its host.
+pub(crate) fn server_of(page: &Url, environment: &Environment) -> Result<String> {
+    let environment = Environment { context: None, ..environment.clone() };
+    let known = logins(Asked::default(), &environment)?;
+    let servers = known.iter().filter_map(|(login, _)| address(login.server.as_deref()?).ok());
+    let nearest =
+        servers.filter(|server| is_below(page, server)).max_by_key(|server| server.as_str().len());
+    Ok(nearest.map_or_else(|| page.origin().ascii_serialization(), |server| shown(&server)))
+}
+
 /// As people see it: without a slash at its end.
 pub(crate) fn shown(server: &Url) -> String {
     server.as_str().trim_end_matches('/').to_owned()
@@ -189,6 +246,20 @@ pub(crate) fn shown(server: &Url) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_of_another_server_is_told_apart() {
+        let page = Url::parse("https://ci.example/kiln/runs/1").unwrap();
+        let below = |server: &str| is_below(&page, &address(server).unwrap());
+        assert!(below("https://ci.example/kiln") && below("https://ci.example"));
+        assert!(!below("https://ci.example/ki") && !below("https://ci.example:444"));
+        let home = Home::new(Some(("https://ci.example/kiln", "kpat_a")), None);
+        let known = server_of(&page, &home.environment("", "")).unwrap();
+        assert_eq!(known, "https://ci.example/kiln", "the one that is remembered");
+        let other = Url::parse("https://else.example/kiln/runs/1").unwrap();
+        let other = server_of(&other, &home.environment("", "")).unwrap();
+        assert_eq!(other, "https://else.example");
+    }
 
     /// A home with what `kiln login` and `kiln up` wrote.
     struct Home(tempfile::TempDir);
@@ -225,7 +296,7 @@ mod tests {
     fn check(asked: (&str, &str), environment: &Environment, expect: (&str, &str)) {
         let some = |text: &'static str| Some(text).filter(|text| !text.is_empty());
         let asked = (asked.0.to_owned().leak(), asked.1.to_owned().leak());
-        let asked = Asked { server: some(asked.0), token: some(asked.1) };
+        let asked = Asked { server: some(asked.0), token: some(asked.1), context: None };
         let found = Settings::find(asked, environment).unwrap();
         let token = found.token.as_ref().map_or("", |token| token.value.as_str());
         assert_eq!((shown(&found.server).as_str(), token), expect);
@@ -249,6 +320,47 @@ mod tests {
         check(("", ""), &only_up.environment("", ""), ("http://127.0.0.1:9", "local"));
         let neither = Home::new(None, None);
         check(("", ""), &neither.environment("", ""), (USUAL_SERVER, ""));
+    }
+
+    #[test]
+    fn a_context_is_a_server_with_its_token() {
+        let home =
+            Home::new(Some(("https://ci.example", "login")), Some(("http://127.0.0.1:9", "local")));
+        let path = home.0.path().join("login.toml");
+        let mut file = ClientFile::read(&path).unwrap().unwrap();
+        let work = Login {
+            server: Some("https://work.example".to_owned()),
+            token: Some("work".to_owned()),
+            ..Login::default()
+        };
+        file.set("work", Some(work));
+        file.write(&path).unwrap();
+        let find = |context: Option<&str>, environment: &Environment| {
+            let found = Settings::find(Asked { context, ..Asked::default() }, environment)?;
+            anyhow::Ok((
+                shown(&found.server),
+                found.token.map(|token| token.value).unwrap_or_default(),
+            ))
+        };
+        let pair = |server: &str, token: &str| (server.to_owned(), token.to_owned());
+        let plain = home.environment("", "");
+        assert_eq!(find(None, &plain).unwrap(), pair("https://ci.example", "login"));
+        let work = pair("https://work.example", "work");
+        assert_eq!(find(Some("work"), &plain).unwrap(), work);
+        assert_eq!(
+            find(Some("work"), &home.environment("https://ci.example", "env")).unwrap(),
+            work
+        );
+        let by_name = Environment { context: Some("work".to_owned()), ..home.environment("", "") };
+        assert_eq!(find(None, &by_name).unwrap(), work);
+        assert_eq!(find(Some(UNNAMED), &by_name).unwrap(), pair("https://ci.example", "login"));
+        // The address of any of them brings its token.
+        check(("https://work.example", ""), &plain, ("https://work.example", "work"));
+        file.choose("work");
+        file.write(&path).unwrap();
+        assert_eq!(find(None, &plain).unwrap(), work);
+        let error = find(Some("home"), &plain).unwrap_err().to_string();
+        assert!(error.contains("`default`, `work`") && error.contains("--context home"), "{error}");
     }
 
     #[test]

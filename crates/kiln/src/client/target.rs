@@ -16,6 +16,10 @@ pub(crate) struct Target {
     pub(crate) attempt: Option<u32>,
     /// A step, if the address names one.
     pub(crate) step: Option<u32>,
+    /// A claim of the job, if the address names one.
+    pub(crate) claim: Option<u32>,
+    /// Lines of its log, if the address names some.
+    pub(crate) lines: Option<Lines>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +37,40 @@ impl What {
     }
 }
 
+/// Lines of a log, the first and the last, from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lines {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+}
+
+/// `120`, `120-130` or `120-`, also with an `L` before each number, as pages link to lines.
+impl FromStr for Lines {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let number = |text: &str| text.strip_prefix('L').unwrap_or(text).parse::<u64>().ok();
+        let ends = match text.split_once('-') {
+            Some((first, "")) => number(first).map(|first| (first, u64::MAX)),
+            Some((first, last)) => number(first).zip(number(last)),
+            None => number(text).map(|line| (line, line)),
+        };
+        match ends {
+            Some((one, other)) if one > 0 && other > 0 => {
+                Ok(Self { first: one.min(other), last: one.max(other) })
+            }
+            _ => bail!("expected a line such as 120, or lines such as 120-130"),
+        }
+    }
+}
+
+impl Target {
+    /// Nothing but this.
+    pub(crate) fn bare(what: What) -> Self {
+        Self { what, url: None, attempt: None, step: None, claim: None, lines: None }
+    }
+}
+
 impl FromStr for Target {
     type Err = anyhow::Error;
 
@@ -41,12 +79,11 @@ impl FromStr for Target {
         if text.contains("://") {
             return of_address(text);
         }
-        let bare = |what| Self { what, url: None, attempt: None, step: None };
         if let Ok(run) = text.parse() {
-            return Ok(bare(What::Run(run)));
+            return Ok(Self::bare(What::Run(run)));
         }
         if let Ok(job) = text.parse() {
-            return Ok(bare(What::Job(job)));
+            return Ok(Self::bare(What::Job(job)));
         }
         bail!(
             "`{text}` names no run or job; expected a slug such as `r-9ix` or `j-9ix` (`kiln runs` lists \
@@ -71,29 +108,24 @@ fn of_address(text: &str) -> Result<Target> {
         let at = parts.iter().rposition(|part| names.contains(part))?;
         parts.get(at + 1).copied()
     };
-    let query = |name: &str| url.query_pairs().find(|(key, _)| key == name)?.1.parse().ok();
+    let query = |name: &str| Some(url.query_pairs().find(|(key, _)| key == name)?.1.into_owned());
+    let number = |name: &str| query(name)?.parse().ok();
     let job = after(&["job", "jobs"]).and_then(|text| text.parse().ok()).map(What::Job);
     let run = || after(&["runs"]).and_then(|text| text.parse().ok()).map(What::Run);
-    let step = url
-        .fragment()
-        .and_then(|fragment| fragment.strip_prefix("step:")?.split(':').next()?.parse().ok());
+    let fragment = url.fragment().unwrap_or_default();
+    // GitHub writes steps behind the hash, we write lines there.
+    let step = fragment.strip_prefix("step:").and_then(|rest| rest.split(':').next()?.parse().ok());
+    let lines = fragment.strip_prefix('L').and_then(|lines| lines.parse().ok());
+    let line = || query("line")?.parse().ok();
     let attempt = after(&["attempts"]).and_then(|text| text.parse().ok());
     Ok(Target {
         what: job.or_else(run).ok_or_else(wrong)?,
-        attempt: attempt.or_else(|| query("attempt")),
-        step,
+        attempt: attempt.or_else(|| number("attempt")),
+        step: step.or_else(|| number("step")),
+        claim: number("claim"),
+        lines: lines.or_else(line),
         url: Some(url.clone()),
     })
-}
-
-impl Target {
-    /// The server that the address belongs to, if it was pasted with one that is not below `server`.
-    pub(crate) fn elsewhere(&self, server: &Url) -> Option<String> {
-        let url = self.url.as_ref()?;
-        let base = super::settings::shown(server);
-        let below = url.as_str().strip_prefix(&base).is_some_and(|rest| rest.starts_with('/'));
-        (!below).then(|| url.origin().ascii_serialization())
-    }
 }
 
 #[cfg(test)]
@@ -143,13 +175,23 @@ mod tests {
     }
 
     #[test]
-    fn an_address_of_another_server_is_told_apart() {
-        let target: Target = "https://ci.example/kiln/runs/1".parse().unwrap();
-        let server = |text: &str| super::super::settings::address(text).unwrap();
-        assert_eq!(target.elsewhere(&server("https://ci.example/kiln")), None);
-        assert_eq!(target.elsewhere(&server("https://ci.example")), None);
-        let other = Some("https://ci.example".to_owned());
-        assert_eq!(target.elsewhere(&server("https://ci.example/ki")), other);
-        assert_eq!(target.elsewhere(&server("https://ci.example:444")), other);
+    fn lines_and_claims_of_an_address_are_taken() {
+        let of = |rest: &str| {
+            let text = format!("https://ci.example/a/b/actions/runs/7/job/12345{rest}");
+            let target: Target = text.parse().unwrap();
+            (target.claim, target.lines.map(|lines| (lines.first, lines.last)), target.step)
+        };
+        assert_eq!(of("#L120"), (None, Some((120, 120)), None));
+        assert_eq!(of("#L130-L120"), (None, Some((120, 130)), None));
+        assert_eq!(of("?line=7&claim=2#L9-L12"), (Some(2), Some((9, 12)), None));
+        assert_eq!(of("?line=7&step=3"), (None, Some((7, 7)), Some(3)));
+        for nothing in ["#L", "#L0", "#Lx-L2", "#top", "?claim=x"] {
+            assert_eq!(of(nothing), (None, None, None), "{nothing}");
+        }
+        let open: Lines = "120-".parse().unwrap();
+        assert_eq!((open.first, open.last), (120, u64::MAX));
+        for wrong in ["", "-", "0", "-5", "a-b", "1-2-3"] {
+            assert!(wrong.parse::<Lines>().is_err(), "{wrong}");
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! `kiln doctor`: what is wrong, and what to do.
 
+mod one;
+
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
@@ -25,7 +27,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) fn run(args: &DoctorArgs, console: &mut Console) -> Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start")?;
-    let found = runtime.block_on(examine(args));
+    let found = runtime.block_on(async {
+        match &args.what {
+            Some(what) => Ok((one::examine(what, &args.server).await?, true)),
+            None => examine(args).await,
+        }
+    });
     runtime.shutdown_background();
     let (findings, complete) = found?;
     for finding in &findings {

@@ -23,7 +23,8 @@ pub(crate) fn draw(graph: &Graph) -> String {
     out
 }
 
-fn picture(graph: &Graph) -> String {
+/// The boxes and lines alone.
+pub(crate) fn picture(graph: &Graph) -> String {
     let layers = Layers::new(graph);
     let rows = |vertex: usize| if layers.is_bend(vertex) { 1 } else { BOX_ROWS };
     let port = |vertex: usize| if layers.is_bend(vertex) { 0 } else { PORT };

@@ -14,6 +14,8 @@ use super::ask::{Git, Question, Said, bounded, nothing};
 
 /// A fetch takes no longer, or it fails.
 const FETCH: Duration = Duration::from_mins(10);
+/// A question about the other side's branches takes no longer: somebody waits for the answer.
+const GLANCE: Duration = Duration::from_secs(20);
 /// What git answers about a fetch.
 const MOST: usize = 1 << 20;
 /// What is copied.
@@ -101,31 +103,41 @@ fn broken(path: &Path, error: &std::io::Error) -> SourceError {
 fn fetch(git: &Git, repository: &Location, path: &Path) -> Result<(), SourceError> {
     let words =
         ["fetch", "--quiet", "--prune", "--force", "--no-auto-gc", "origin", BRANCHES, TAGS];
-    remotely(git, repository, path, &words).map(drop)
+    remotely(git, repository, Question::new(path, &words, FETCH)).map(drop)
 }
 
 /// The branch that is the repository's own there is so here, too.
 fn set_head(git: &Git, repository: &Location, path: &Path) -> Result<(), SourceError> {
-    let output = remotely(git, repository, path, &["ls-remote", "--symref", "origin", "HEAD"])?;
+    let Some(head) = head_of(git, repository, path)? else { return Ok(()) };
+    let head = format!("refs/heads/{head}");
+    git.ask(path, &["symbolic-ref", "HEAD", &head], FETCH, MOST)?.or_broken().map(drop)
+}
+
+/// The branch that is the repository's own there; it is asked from any folder.
+pub(super) fn head_of(
+    git: &Git,
+    repository: &Location,
+    place: &Path,
+) -> Result<Option<String>, SourceError> {
+    let words = ["ls-remote", "--symref", "origin", "HEAD"];
+    let output = remotely(git, repository, Question::new(place, &words, GLANCE))?;
     let text = String::from_utf8_lossy(&output);
     let head = text.lines().find_map(|line| line.strip_prefix("ref: ")?.strip_suffix("\tHEAD"));
-    let Some(head) = head.filter(|head| head.starts_with("refs/heads/")) else { return Ok(()) };
-    git.ask(path, &["symbolic-ref", "HEAD", head], FETCH, MOST)?.or_broken().map(drop)
+    Ok(head.and_then(|head| head.strip_prefix("refs/heads/")).map(str::to_owned))
 }
 
 /// Asks the other side. Its address may hold a password, and is neither an argument nor in what we say.
 fn remotely(
     git: &Git,
     repository: &Location,
-    path: &Path,
-    words: &[&str],
+    question: Question<'_>,
 ) -> Result<Vec<u8>, SourceError> {
     let source = &repository.source;
     if source.starts_with('-') || source.contains(['\n', '\0']) {
         return Err(SourceError::Broken("this is no address of a repository".to_owned()));
     }
     let settings = [("remote.origin.url", source.as_str())];
-    let question = Question { settings: &settings, ..Question::new(path, words, FETCH) };
+    let question = Question { settings: &settings, ..question };
     // The other side decides how much there is to say.
     let (output, said) = git.talk(question, nothing()?, |output| bounded(output, MOST))?;
     let said = Said { output, ..said };

@@ -32,6 +32,8 @@ const MOST: usize = 64 << 20;
 pub(crate) struct GitSources {
     git: Git,
     mirrors: Mirrors,
+    /// A folder without files, where git asks about what is nowhere here yet.
+    home: PathBuf,
 }
 
 impl GitSources {
@@ -39,7 +41,7 @@ impl GitSources {
         let home = data.join("git-home");
         DirBuilder::new().recursive(true).mode(0o700).create(&home)?;
         let mirrors = Mirrors::new(data.join("mirrors"));
-        Ok(Self { git: Git::new(outbound, &home)?, mirrors })
+        Ok(Self { git: Git::new(outbound, &home)?, mirrors, home })
     }
 
     /// Where git finds the repository; a mirror that is not there yet is made.
@@ -98,7 +100,10 @@ impl Sources for GitSources {
     }
 
     fn default_branch(&self, repository: &Location) -> Result<String, SourceError> {
-        let place = self.place(repository)?;
+        let Some(place) = folder_of(repository)? else {
+            let head = mirror::head_of(&self.git, repository, &self.home)?;
+            return head.ok_or_else(|| SourceError::NotFound("it has no branch yet".to_owned()));
+        };
         let said = self.ask(&place, &["symbolic-ref", "--quiet", "HEAD"])?;
         let name = said.ok().map(|output| String::from_utf8_lossy(&output).trim().to_owned());
         let name = name.and_then(|name| name.strip_prefix("refs/heads/").map(str::to_owned));

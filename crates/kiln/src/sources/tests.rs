@@ -231,3 +231,18 @@ fn clients_of_git_can_fetch_and_an_early_end_ends_git() {
         assert!(place.sources.upload_pack(&location, None, Some(body), &mut refuse).is_err());
     }
 }
+
+#[test]
+fn an_address_says_itself_which_branch_is_its_own() {
+    let place = Place::new();
+    let [_, remote] = place.both();
+    place.git(&["branch", "-m", "main", "trunk"]);
+    let mut asked = remote.clone();
+    asked.id = 0;
+    assert_eq!(place.sources.default_branch(&asked).unwrap(), "trunk");
+    // Nothing is kept of what is only asked about.
+    let mirrors = std::fs::read_dir(place.folder.path().join("data/mirrors"));
+    assert_eq!(mirrors.map(Iterator::count).unwrap_or_default(), 0);
+    asked.source.push_str("-none");
+    assert!(why(place.sources.default_branch(&asked)).starts_with("broken: cannot fetch"));
+}

@@ -144,6 +144,27 @@ fn an_archive_that_means_harm_is_refused_and_leaves_nothing() {
     up.kiln(&["cancel", &run]).code(0);
 }
 
+/// PEERS 23: a real archive of a million files is had whole; who would have to look at all of them says that it does not.
+#[test]
+fn an_archive_of_a_million_files_is_refused_with_a_clear_word() {
+    let up = Up::new();
+    let run = up.trigger("slow.yml");
+    let million = kiln_testkit::zip::of_many(1_000_000);
+    upload(&up, &run, "many", ZIP, &million);
+    let why = "has 1000000 entries; up to 250000 are looked at";
+    let slug = up.kiln(&["artifacts", "list", &run, "--json"]).code(0).json();
+    let slug = slug["slug"].as_str().expect("every artifact has one").to_owned();
+    let browsed = up.kiln(&["artifacts", "browse", &slug]);
+    assert!(browsed.code(2).err.contains(why), "{browsed:#?}");
+    let unpacked = up.kiln(&["artifacts", "download", &slug, "--dir", "out"]);
+    assert!(unpacked.code(2).err.contains(why), "{unpacked:#?}");
+    assert_eq!(fs::read_dir(up.place.path().join("app/out")).unwrap().count(), 0);
+    up.kiln(&["artifacts", "download", &slug, "--dir", "out", "--zip"]).code(0);
+    let whole = fs::read(up.place.path().join("app/out/many.zip")).unwrap();
+    assert!(whole == million, "it is had as it is");
+    up.kiln(&["cancel", &run]).code(0);
+}
+
 /// R8
 #[test]
 fn caches_are_listed_and_counted() {

@@ -47,6 +47,8 @@ jobs:
 pub(crate) struct Up {
     pub(crate) place: Place,
     pub(crate) data: PathBuf,
+    /// What it said when it began to serve.
+    pub(crate) serving: Value,
     child: Child,
 }
 
@@ -67,7 +69,9 @@ impl Up {
         let mut command = own(&place, "", &args);
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary was built");
         let lines = lines(child.stdout.take().expect("it is piped"));
-        let up = Self { place, data, child };
+        let serving = until(&lines, |line| line.contains("\"serving\""));
+        let serving = serde_json::from_str(&serving).expect("it writes JSON");
+        let up = Self { place, data, serving, child };
         until(&lines, |line| line.contains("\"ready\""));
         // Its further lines must have a reader.
         std::thread::spawn(move || while lines.recv().is_ok() {});
@@ -76,9 +80,19 @@ impl Up {
 
     /// The command in the repository, which finds the server by its data directory.
     fn command(&self, args: &[&str]) -> Command {
-        let mut command = own(&self.place, "app", args);
+        self.command_in("app", args)
+    }
+
+    fn command_in(&self, below: &str, args: &[&str]) -> Command {
+        let mut command = own(&self.place, below, args);
         command.env("KILN_DATA", &self.data).stdin(Stdio::null());
         command
+    }
+
+    /// The same outside of the repository.
+    pub(crate) fn kiln_outside(&self, args: &[&str]) -> Answer {
+        let output = self.command_in("home", args).output();
+        Answer::of(&output.expect("the binary was built for this test"))
     }
 
     pub(crate) fn kiln(&self, args: &[&str]) -> Answer {

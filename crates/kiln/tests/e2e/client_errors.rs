@@ -455,3 +455,33 @@ fn a_reader_that_goes_away_is_no_failure() {
     child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
     assert_eq!((child.wait().unwrap().code(), err.as_str()), (Some(0), ""));
 }
+
+/// O2: a pasted address is asked at its own server, with the token that is kept for that one.
+#[test]
+fn an_address_of_another_server_is_asked_there_with_its_own_token() {
+    let place = Place::new();
+    let answers = |asked: &Asked, _: usize| match asked.line.as_str() {
+        line if line.starts_with("GET /api/me") => Reply::json(200, &me()),
+        _ => Reply::json(200, &one_run()),
+    };
+    let (one, other) = (Fake::new(answers), Fake::new(answers));
+    for (name, fake) in [("other", &other), ("one", &one)] {
+        let token = format!("kpat_{name}");
+        let args = ["login", &fake.url(), "--context", name, "--token", &token];
+        answer(bare(&place, &args)).code(0);
+    }
+    let before = one.asked().len();
+    let page = format!("{}/me/app/actions", other.url());
+    for args in [&["runs", "--repo", &page][..], &["queue", "--repo", &page, "--json"]] {
+        let said = answer(bare(&place, args));
+        // A list of runs is no queue, but that is said by the right server.
+        assert!(said.code == 0 || args[0] == "queue", "{said:#?}");
+    }
+    assert_eq!(one.asked().len(), before, "the one that usually counts was not asked");
+    let asked = other.asked();
+    let runs = asked.iter().find(|asked| asked.line.contains("/api/runs?repo=me%2Fapp"));
+    assert_eq!(runs.expect("it was asked").header("authorization"), Some("Bearer kpat_other"));
+    assert!(asked.iter().any(|asked| asked.line.contains("/api/queue?repo=me%2Fapp")));
+    let named = answer(bare(&place, &["runs", "--repo", &page, "--context", "one"]));
+    check(&named, 2, &["leave out one of them"]);
+}

@@ -49,6 +49,7 @@ impl Reply {
             detail: Some(detail.to_owned()),
             instance: None,
             message: detail.to_owned(),
+            documentation_url: None,
             wanted: None,
         };
         Self::json(status, &problem)
@@ -237,6 +238,13 @@ pub(crate) fn job(id: i64, name: &str, status: &str, conclusion: Option<&str>) -
             step(2, "Test", status, conclusion),
         ],
         outputs: BTreeMap::new(),
+        reused_from: None,
         used: None,
+        allowed: None,
+        deployment: None,
+        claims: Vec::new(),
+        prepared_at: None,
+        node: 0,
+        needs: Vec::new(),
     }
 }

@@ -7,7 +7,9 @@ fn every_shell_gets_completions() {
     let place = Place::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let answer = place.kiln(&["completions", shell]);
-        assert!(answer.code(0).out.contains("lint"), "{shell}");
+        for command in ["lint", "workflows", "status", "undrain"] {
+            assert!(answer.code(0).out.contains(command), "{shell}: {command}");
+        }
     }
 }
 

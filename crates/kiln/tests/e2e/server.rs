@@ -340,6 +340,11 @@ fn two_servers_share_a_database_and_one_takes_over() {
     };
     until(&one);
     assert!(!leads(&two), "one leads");
+    let said = one.kiln_with(&[("KILN_DATA", "data")], &["doctor"]);
+    for what in ["logs lie in", "bytes lie in"] {
+        let words = format!("2 servers share the database, but {what}");
+        assert!(said.out.contains(&words) && said.out.contains("logs_folder"), "{said:#?}");
+    }
     first.signal(Signal::KILL);
     drop(first);
     until(&two);

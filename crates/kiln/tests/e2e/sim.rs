@@ -171,6 +171,7 @@ fn recorded(number: i64, labels: &[&str], started: Option<&str>) -> github::Job 
         runner_name: None,
         runner_group_id: None,
         runner_group_name: None,
+        check_run_url: String::new(),
         steps: Vec::new(),
     }
 }
@@ -192,6 +193,7 @@ fn a_servers_finished_jobs_become_a_trace() {
                 default_branch: "main".to_owned(),
                 enabled: true,
                 paused: None,
+                shares: 100,
             };
             Reply::json(200, &Page { items: vec![repo], next: None })
         } else if path.starts_with("GET /repos/me/app/actions/runs/12345/jobs?per_page=100&page=1")

@@ -26,6 +26,8 @@ struct Shelf {
     completed: Vec<Value>,
     /// How often the server is away yet.
     away: u32,
+    /// How often it is asked before it has looked at what was sent.
+    pending: u32,
 }
 
 type Shared = Arc<Mutex<Shelf>>;
@@ -108,6 +110,10 @@ async fn sent(State(shelf): State<Shared>, body: String) -> Response {
     let tags: Value = serde_json::from_str(&body).unwrap();
     assert_eq!(tags["tags"], json!(["\"tag-0\"", "\"tag-1\""]));
     let mut shelf = shelf.lock().unwrap();
+    if shelf.pending > 0 {
+        shelf.pending -= 1;
+        return StatusCode::ACCEPTED.into_response();
+    }
     let whole = [shelf.pieces[&0].clone(), shelf.pieces[&1].clone()].concat();
     let (hash, size) = (hash(&whole), whole.len());
     shelf.bytes.insert(hash.clone(), whole);
@@ -241,4 +247,15 @@ fn what_the_server_says_is_handed_on() {
     world.shelf.lock().unwrap().away = 99;
     assert_eq!(refused("k"), Reason::Unavailable);
     world.runtime.shutdown_background();
+}
+
+/// C3
+#[test]
+fn a_server_that_looks_at_bytes_for_long_is_asked_until_it_has() {
+    let world = World::new();
+    world.shelf.lock().unwrap().pending = 3;
+    let bytes = vec![3; 200_000];
+    world.services.send(&world.spooled(&bytes)).unwrap();
+    let shelf = world.shelf.lock().unwrap();
+    assert_eq!((shelf.pending, shelf.bytes.contains_key(&hash(&bytes))), (0, true));
 }

@@ -4,7 +4,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use kiln_core::time::Timestamp;
 use kiln_proto::content::{Artifact, NewArtifact};
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +45,13 @@ struct Kept {
     earlier: bool,
 }
 
+impl Kept {
+    fn is_over(&self, now: Timestamp) -> bool {
+        let ends = self.artifact.expires_at.as_deref().and_then(Timestamp::parse_rfc3339);
+        ends.is_some_and(|ends| ends <= now)
+    }
+}
+
 /// An artifact that a run left.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Left {
@@ -65,7 +74,7 @@ impl Artifacts {
         };
         let mut state = self.state();
         fs::create_dir_all(self.run.join(FOLDER))?;
-        for old in kept {
+        for old in kept.into_iter().filter(|old| !old.is_over(now())) {
             let (from, to) = (earlier.join(FOLDER).join(&old.file), self.file(&old.file));
             // One file for both runs; it never changes.
             fs::hard_link(&from, &to).or_else(|_| fs::copy(&from, &to).map(drop))?;
@@ -73,6 +82,24 @@ impl Artifacts {
             state.kept.push(Kept { earlier: true, ..old });
         }
         self.write_list(&state.kept)
+    }
+
+    /// Removes what a run left whose time is over, counted from 1970. The list goes first, so that it never names
+    /// what is not there.
+    pub fn expire(run: &Path, now: Duration) -> io::Result<()> {
+        let kept = match read_list(&run.join(LIST)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            other => other?,
+        };
+        let now = Timestamp(u64::try_from(now.as_millis()).unwrap_or(u64::MAX));
+        let (gone, stay): (Vec<Kept>, Vec<Kept>) =
+            kept.into_iter().partition(|kept| kept.is_over(now));
+        if gone.is_empty() {
+            return Ok(());
+        }
+        let artifacts = Self::new(run);
+        artifacts.write_list(&stay)?;
+        gone.iter().try_for_each(|old| fs::remove_file(artifacts.file(&old.file)))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -105,9 +132,9 @@ impl Artifacts {
     }
 
     /// A number for an artifact of a new name.
-    pub(super) fn reserve(&self, name: &str) -> Result<i64, Refusal> {
+    pub(super) fn reserve(&self, new: &NewArtifact) -> Result<i64, Refusal> {
         let mut state = self.state();
-        check_new(&state.kept, name)?;
+        check_new(&state.kept, new)?;
         if state.kept.len() >= MOST {
             let message = format!("a run may have {MOST} artifacts");
             return Err(Refusal::new(Reason::TooLarge, message));
@@ -119,7 +146,7 @@ impl Artifacts {
     /// Keeps an artifact. The list is written after its file, so that it never names what is not there.
     pub(super) fn save(&self, id: i64, new: &NewArtifact, bytes: &Spooled) -> Result<(), Refusal> {
         let mut state = self.state();
-        check_new(&state.kept, &new.name)?;
+        check_new(&state.kept, new)?;
         let content_type = new.content_type.clone();
         let artifact = Artifact {
             id,
@@ -133,7 +160,7 @@ impl Artifacts {
             trust: "trusted".to_owned(),
             keep: false,
             created_at: now().rfc3339(),
-            expires_at: None,
+            expires_at: new.expires_at.clone(),
         };
         let mut kept = state.kept.clone();
         let replaced = kept.iter().position(|old| old.artifact.name == new.name);
@@ -171,9 +198,10 @@ impl Artifacts {
     }
 }
 
-/// An artifact never changes: its name must be free.
-fn check_new(kept: &[Kept], name: &str) -> Result<(), Refusal> {
-    let is_taken = |kept: &Kept| !kept.earlier && kept.artifact.name == name;
+/// An artifact never changes: its name must be free, unless another one is to stand in its place.
+fn check_new(kept: &[Kept], new: &NewArtifact) -> Result<(), Refusal> {
+    let name = &new.name;
+    let is_taken = |kept: &Kept| !kept.earlier && !new.overwrite && kept.artifact.name == *name;
     if kept.iter().any(is_taken) {
         return Err(Refusal::exists(format!("the run has an artifact `{name}` already")));
     }
@@ -206,6 +234,10 @@ mod tests {
 
     struct Place(tempfile::TempDir);
 
+    fn named(name: &str) -> NewArtifact {
+        NewArtifact { name: name.to_owned(), ..NewArtifact::default() }
+    }
+
     impl Place {
         fn spooled(&self, text: &str) -> Spooled {
             let path = self.0.path().join("spooled");
@@ -216,7 +248,7 @@ mod tests {
         fn save(&self, artifacts: &Artifacts, name: &str, kind: Option<&str>) -> i64 {
             let content_type = kind.map(str::to_owned);
             let new = NewArtifact { name: name.into(), content_type, ..NewArtifact::default() };
-            let id = artifacts.reserve(name).unwrap();
+            let id = artifacts.reserve(&new).unwrap();
             artifacts.save(id, &new, &self.spooled(name)).unwrap();
             id
         }
@@ -245,10 +277,44 @@ mod tests {
         let place = Place(tempfile::tempdir().unwrap());
         let artifacts = Artifacts::new(place.0.path());
         let id = place.save(&artifacts, "a", None);
-        assert_eq!(artifacts.reserve("a").unwrap_err().reason, Reason::Exists);
+        assert_eq!(artifacts.reserve(&named("a")).unwrap_err().reason, Reason::Exists);
         artifacts.delete(id).unwrap();
         assert_eq!(artifacts.delete(id).unwrap_err().reason, Reason::NotFound);
         assert!(place.save(&artifacts, "a", None) > id, "a number is used once");
+        let over = NewArtifact {
+            overwrite: true,
+            expires_at: Some("2030-01-01T00:00:00Z".to_owned()),
+            ..named("a")
+        };
+        let id = artifacts.reserve(&over).unwrap();
+        assert_eq!(artifacts.left().len(), 1, "it stays until the other one is there");
+        artifacts.save(id, &over, &place.spooled("another")).unwrap();
+        assert_eq!(fs::read_to_string(&artifacts.left()[0].path).unwrap(), "another");
+        let listed = artifacts.list();
+        assert_eq!((listed.len(), listed[0].id), (1, id));
+        assert_eq!(listed[0].expires_at, over.expires_at);
+    }
+
+    #[test]
+    fn what_has_a_time_goes_when_it_is_over() {
+        let place = Place(tempfile::tempdir().unwrap());
+        let artifacts = Artifacts::new(place.0.path());
+        for (name, until) in [
+            ("a", Some("2026-01-02T00:00:00.000Z")),
+            ("b", Some("2026-01-04T00:00:00Z")),
+            ("c", None),
+        ] {
+            let new = NewArtifact { expires_at: until.map(str::to_owned), ..named(name) };
+            let id = artifacts.reserve(&new).unwrap();
+            artifacts.save(id, &new, &place.spooled(name)).unwrap();
+        }
+        // 2026-01-03
+        Artifacts::expire(place.0.path(), Duration::from_hours(490_944)).unwrap();
+        let left = read_list(&place.0.path().join(LIST)).unwrap();
+        let names: Vec<&str> = left.iter().map(|kept| kept.artifact.name.as_str()).collect();
+        assert_eq!(names, ["b", "c"]);
+        assert!(!place.0.path().join("artifacts/a.zip").exists());
+        Artifacts::expire(&place.0.path().join("nowhere"), Duration::ZERO).unwrap();
     }
 
     #[test]
@@ -260,8 +326,8 @@ mod tests {
         let artifacts = Artifacts::new(new.0.path());
         artifacts.take_over(old.0.path()).unwrap();
         artifacts.take_over(&old.0.path().join("nowhere")).unwrap();
-        let id = artifacts.reserve("a").unwrap();
-        let again = NewArtifact { name: "a".into(), ..NewArtifact::default() };
+        let id = artifacts.reserve(&named("a")).unwrap();
+        let again = named("a");
         artifacts.save(id, &again, &new.spooled("anew")).unwrap();
         let texts = |artifacts: &Artifacts| {
             let left = artifacts.left().into_iter();
@@ -269,6 +335,6 @@ mod tests {
         };
         assert_eq!(texts(&artifacts), ["b", "anew"]);
         assert_eq!(texts(&earlier), ["a", "b"], "the earlier run is as it was");
-        assert_eq!(artifacts.reserve("a").unwrap_err().reason, Reason::Exists);
+        assert_eq!(artifacts.reserve(&named("a")).unwrap_err().reason, Reason::Exists);
     }
 }

@@ -3,7 +3,10 @@
 //! They are kept for each repository, and those that were not used for the longest time go when all
 //! together become too large. Every ref of a repository sees them: whoever runs them is one person.
 
-use std::fs::{self, File, FileTimes};
+mod trees;
+
+use std::collections::HashMap;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -45,6 +48,16 @@ struct Found {
     folder: PathBuf,
     cache: Cache,
     used: SystemTime,
+    /// What else it needs, if it is a tree.
+    packs: Vec<trees::Pack>,
+}
+
+impl Found {
+    /// With the size of all that it needs. What several trees share counts for each of them.
+    fn whole(self) -> Cache {
+        let packs: u64 = self.packs.iter().map(|pack| pack.size).sum();
+        Cache { size: self.cache.size + packs, ..self.cache }
+    }
 }
 
 impl Caches {
@@ -63,9 +76,31 @@ impl Caches {
             Some(found) => Some(found),
             None => self.find_beginning(wanted)?,
         };
-        let Some(found) = found else { return Ok(None) };
-        touch(&found.folder.join(ENTRY))?;
+        let Some(mut found) = found else { return Ok(None) };
+        found.cache.hits += 1;
+        found.cache.used_at = now().rfc3339();
+        note_use(&found)?;
         Ok(Some(found.cache))
+    }
+
+    /// Those of the repository, the ones that were used last first.
+    pub fn list(&self) -> io::Result<Vec<Cache>> {
+        let mut all = list(&self.own())?;
+        all.sort_by_key(|cache| std::cmp::Reverse(cache.used));
+        Ok(all.into_iter().map(Found::whole).collect())
+    }
+
+    /// Removes those for which this holds, and says which they were.
+    pub fn remove(&self, is_meant: impl Fn(&Cache) -> bool) -> io::Result<Vec<Cache>> {
+        let mut gone = Vec::new();
+        for found in list(&self.own())?.into_iter().filter(|found| is_meant(&found.cache)) {
+            remove(&found.folder);
+            gone.push(found.whole());
+        }
+        if !gone.is_empty() {
+            trees::sweep(&self.own());
+        }
+        Ok(gone)
     }
 
     fn find_beginning(&self, wanted: &FindCache) -> io::Result<Option<Found>> {
@@ -93,6 +128,20 @@ impl Caches {
 
     /// Keeps a cache, and makes room for it. The first of two that were saved at once stays.
     pub(super) fn save(&self, new: &NewCache, reference: &str, bytes: &Spooled) -> io::Result<i64> {
+        let content = (bytes.size, bytes.hash.clone());
+        let id = self.put(new, reference, content, |folder| take(bytes, &folder.join(ARCHIVE)))?;
+        self.make_room(bytes.size);
+        Ok(id)
+    }
+
+    /// Makes a folder of a cache, which somebody else fills, and gives it its name.
+    fn put(
+        &self,
+        new: &NewCache,
+        reference: &str,
+        (size, hash): (u64, String),
+        fill: impl FnOnce(&Path) -> io::Result<()>,
+    ) -> io::Result<i64> {
         let name = name_of(&new.key, &new.version);
         let id = number_of(&name);
         let created_at = now().rfc3339();
@@ -101,24 +150,30 @@ impl Caches {
             key: new.key.clone(),
             version: new.version.clone(),
             git_ref: reference.to_owned(),
-            size: bytes.size,
-            hash: bytes.hash.clone(),
+            size,
+            hash,
             used_at: created_at.clone(),
             created_at,
             hits: 0,
         };
         let folder = self.own().join(format!("{UNREADY}{}", random::hex::<8>()?));
         fs::create_dir_all(&folder)?;
-        let kept = take(bytes, &folder.join(ARCHIVE))
+        let place = self.own().join(&name);
+        let kept = fill(&folder)
             .and_then(|()| fs::write(folder.join(ENTRY), serde_json::to_vec(&cache)?))
-            .and_then(|()| fs::rename(&folder, self.own().join(&name)));
+            .and_then(|()| {
+                // What is there and cannot be read is in nobody's way.
+                if place.exists() && read(&place).is_none() {
+                    remove(&place);
+                }
+                fs::rename(&folder, &place)
+            });
         if let Err(error) = kept {
             let _ = fs::remove_dir_all(&folder);
-            if read(&self.own().join(&name)).is_none() {
+            if read(&place).is_none() {
                 return Err(error);
             }
         }
-        self.make_room(bytes.size);
         Ok(id)
     }
 
@@ -140,20 +195,34 @@ impl Caches {
         }
         *uncounted = self.limit / 16;
         let folders = fs::read_dir(&self.all).into_iter().flatten().flatten();
-        let mut all: Vec<Found> = folders
-            .flat_map(|folder| {
-                sweep(&folder.path());
-                list(&folder.path()).unwrap_or_default()
-            })
-            .collect();
+        let folders: Vec<PathBuf> = folders.map(|folder| folder.path()).collect();
+        let listed = |folder: &PathBuf| {
+            sweep(folder);
+            list(folder).unwrap_or_default()
+        };
+        let mut all: Vec<Found> = folders.iter().flat_map(listed).collect();
         all.sort_by_key(|found| found.used);
-        let mut total: u64 = all.iter().map(|found| found.cache.size).sum();
-        for found in all {
+        // What several trees share is counted once.
+        let mut needed: HashMap<&trees::Pack, usize> = HashMap::new();
+        for pack in all.iter().flat_map(|found| &found.packs) {
+            *needed.entry(pack).or_default() += 1;
+        }
+        let archives: u64 = all.iter().map(|found| found.cache.size).sum();
+        let mut total = archives + needed.keys().map(|pack| pack.size).sum::<u64>();
+        for found in &all {
             if total <= self.limit {
-                return;
+                break;
             }
             total -= found.cache.size;
+            for pack in &found.packs {
+                let uses = needed.get_mut(pack).expect("all packs were counted");
+                *uses -= 1;
+                total -= if *uses == 0 { pack.size } else { 0 };
+            }
             remove(&found.folder);
+        }
+        for folder in &folders {
+            trees::sweep(folder);
         }
     }
 }
@@ -179,7 +248,8 @@ fn read(folder: &Path) -> Option<Found> {
     cache.used_at = Timestamp(u64::try_from(since.as_millis()).unwrap_or_default()).rfc3339();
     // A machine that lost its power may have kept less than was written.
     let is_whole = fs::metadata(folder.join(ARCHIVE)).ok()?.len() == cache.size;
-    is_whole.then(|| Found { folder: folder.to_owned(), cache, used })
+    let packs = trees::packs_of(folder)?;
+    is_whole.then(|| Found { folder: folder.to_owned(), cache, used, packs })
 }
 
 /// Removes what processes left that are gone.
@@ -203,10 +273,12 @@ fn remove(folder: &Path) {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "compared with the times of files")]
-fn touch(path: &Path) -> io::Result<()> {
-    let file = File::options().write(true).open(path)?;
-    file.set_times(FileTimes::new().set_modified(SystemTime::now()))
+/// When a cache was used is when its entry was written. Of two that count at once, one may not be counted.
+fn note_use(found: &Found) -> io::Result<()> {
+    let path = found.folder.join(ENTRY);
+    let new = path.with_extension(random::hex::<8>()?);
+    fs::write(&new, serde_json::to_vec(&found.cache)?)?;
+    fs::rename(&new, &path).inspect_err(|_| drop(fs::remove_file(&new)))
 }
 
 /// The folder of a cache: one for each key and version.
@@ -286,6 +358,34 @@ mod tests {
         check(&other, "b", &[], None);
         check(&one, "a", &[], Some("a"));
         check(&one, "c", &[], Some("c"));
+    }
+
+    /// R8
+    #[test]
+    fn caches_are_counted_listed_and_removed() {
+        let place = Place::new();
+        let caches = place.caches("r", 1 << 20);
+        let other = place.caches("other", 1 << 20);
+        assert_eq!(caches.list().unwrap(), [], "nothing was saved");
+        place.save(&other, "a", 1);
+        for key in ["a", "b"] {
+            place.save(&caches, key, 10);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        check(&caches, "a", &[], Some("a"));
+        check(&caches, "x", &["a"], Some("a"));
+        let listed = |caches: &Caches| -> Vec<(String, u64, u64)> {
+            let all = caches.list().unwrap().into_iter();
+            all.map(|cache| (cache.key, cache.size, cache.hits)).collect()
+        };
+        let (a, b) = (("a".to_owned(), 10, 2), ("b".to_owned(), 10, 0));
+        assert_eq!(listed(&caches), [a.clone(), b], "what was used last comes first");
+        let gone = caches.remove(|cache| cache.key == "b").unwrap();
+        assert_eq!(gone.len(), 1);
+        check(&caches, "b", &[], None);
+        assert_eq!(listed(&caches), [a]);
+        assert_eq!(caches.remove(|cache| cache.key == "b").unwrap(), []);
+        assert_eq!(listed(&other).len(), 1, "those of others are not touched");
     }
 
     #[test]

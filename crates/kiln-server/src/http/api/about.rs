@@ -7,8 +7,6 @@ use kiln_proto::api;
 use kiln_store::directory::audit::{self, Entry};
 use kiln_store::directory::organizations;
 use kiln_store::{Scope, Tx};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::page::{self, piece};
 use super::params::OfOwner;
@@ -18,11 +16,12 @@ use crate::clock;
 use crate::http::error::Answer;
 use crate::http::extract::Query as Params;
 use crate::http::openapi::Problems;
+use crate::http::routes::{Routes, routes};
 use crate::service::doctor;
 use crate::service::runs::FIND;
 
-pub(super) fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new()
+pub(super) fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(me))
         .routes(routes!(log))
         .routes(routes!(duties))

@@ -7,8 +7,6 @@ use kiln_core::access::Right;
 use kiln_core::id::ArtifactId;
 use kiln_proto::blob::Link;
 use kiln_proto::content::{ArtifactDetail, KeepArtifact, RunArtifacts};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::run_id;
 use crate::app::Shared;
@@ -16,10 +14,11 @@ use crate::auth::Caller;
 use crate::http::error::{Answer, Failure};
 use crate::http::extract::{Json, Path};
 use crate::http::openapi::Problems;
+use crate::http::routes::{Routes, routes};
 use crate::service::content::seen;
 
-pub(super) fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new()
+pub(super) fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(of_run))
         .routes(routes!(one, delete))
         .routes(routes!(keep))

@@ -12,8 +12,6 @@ use kiln_core::id::{ArtifactId, JobId, OrgId};
 use kiln_core::time::Timestamp;
 use kiln_proto::blob::{Blob, CompleteUpload, Exists, Link, NewUpload, Present, Upload};
 use kiln_proto::problem::Problem;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::params::{OfBlob, Signed};
 use crate::app::Shared;
@@ -21,6 +19,7 @@ use crate::auth::{Caller, shown_token};
 use crate::http::error::{Answer, Failure};
 use crate::http::extract::{Json, OptionalJson, Path, Query as Params};
 use crate::http::openapi::Problems;
+use crate::http::routes::{Routes, routes};
 use crate::service::blobs::{self, Asker, Opened};
 use crate::service::content::artifacts::ZIP;
 use crate::service::content::seen;
@@ -31,17 +30,18 @@ use crate::storage::Grant;
 const QUESTION: usize = 1 << 20;
 
 /// Not among those that must answer within seconds: bytes take their time.
-pub(crate) fn routes() -> OpenApiRouter<Shared> {
-    let questions = OpenApiRouter::new()
+pub(crate) fn routes() -> Routes {
+    let questions = Routes::new()
         .routes(routes!(exists))
         .routes(routes!(reserve))
+        .routes(routes!(renew))
         .routes(routes!(complete))
         .routes(routes!(read))
         .routes(routes!(link))
         .routes(routes!(read_signed))
         .routes(routes!(read_artifact))
         .layer(DefaultBodyLimit::max(QUESTION));
-    let bytes = OpenApiRouter::new().routes(routes!(send)).layer(DefaultBodyLimit::disable());
+    let bytes = Routes::new().routes(routes!(send)).layer(DefaultBodyLimit::disable());
     questions.merge(bytes)
 }
 
@@ -93,23 +93,45 @@ async fn reserve(
 
 /// Say that bytes were sent
 ///
-/// They are read and compared with their SHA-256; from then on they can be had.
+/// They are read and compared with their SHA-256; from then on they can be had. What takes longer than some
+/// seconds is answered with 202: ask the same again.
 #[utoipa::path(
     post, path = "/api/blobs/uploads/{id}/complete", tag = "bytes", params(("id" = i64, Path)),
     request_body = Option<CompleteUpload>,
-    responses((status = 200, body = Blob), Problems)
+    responses(
+        (status = 200, body = Blob),
+        (status = 202, description = "It is under way"),
+        Problems,
+    )
 )]
 async fn complete(
     State(app): State<Shared>,
     asker: Asker,
     Path(id): Path<i64>,
     OptionalJson(said): OptionalJson<CompleteUpload>,
-) -> Answer<Reply<Blob>> {
-    blobs::complete(&app, &asker, id, said).await.map(Reply)
+) -> Answer<Response> {
+    let done = blobs::complete_in_time(&app, asker, id, said).await?;
+    Ok(done
+        .map_or_else(|| StatusCode::ACCEPTED.into_response(), |blob| Reply(blob).into_response()))
+}
+
+/// Go on with bytes that take longer than their addresses are good
+///
+/// The answer has new ones, for another hour.
+#[utoipa::path(
+    post, path = "/api/blobs/uploads/{id}/renew", tag = "bytes", params(("id" = i64, Path)),
+    responses((status = 200, body = Upload), Problems)
+)]
+async fn renew(
+    State(app): State<Shared>,
+    asker: Asker,
+    Path(id): Path<i64>,
+) -> Answer<Reply<Upload>> {
+    blobs::renew(&app, &asker, id).await.map(Reply)
 }
 
 impl Signed {
-    fn grant(&self, method: &'static str, object: String) -> Grant {
+    pub(in crate::http) fn grant(&self, method: &'static str, object: String) -> Grant {
         Grant {
             method,
             object,

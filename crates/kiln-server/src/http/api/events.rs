@@ -11,8 +11,6 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::StreamExt as _;
 use kiln_proto::api;
 use kiln_store::events::Cursor;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::params::OfOwner;
 use super::runs::run_id;
@@ -21,6 +19,7 @@ use crate::auth::Caller;
 use crate::http::error::{Answer, Failure};
 use crate::http::extract::{Path, Query as Params};
 use crate::http::openapi::Problems;
+use crate::http::routes::{Routes, routes};
 use crate::service::events::{self, Channel};
 
 /// How often a stream says that it lives.
@@ -28,8 +27,8 @@ const ALIVE: Duration = Duration::from_secs(15);
 const USUAL: u32 = 100;
 const MOST: u32 = 1_000;
 
-pub(super) fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(all)).routes(routes!(of_run))
+pub(super) fn routes() -> Routes {
+    Routes::new().routes(routes!(all)).routes(routes!(of_run))
 }
 
 /// What happened in all runs. With `Accept: text/event-stream` it is a stream, which goes on after

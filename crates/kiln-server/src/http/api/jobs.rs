@@ -10,8 +10,6 @@ use kiln_core::id::JobId;
 use kiln_core::time::Timestamp;
 use kiln_proto::api;
 use kiln_proto::headers::{LOG_LENGTH, LOG_LINES};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::params::OfLog;
 use crate::app::Shared;
@@ -19,11 +17,12 @@ use crate::auth::Caller;
 use crate::http::error::{Answer, Failure};
 use crate::http::extract::{Path, Query as Params};
 use crate::http::openapi::Problems;
+use crate::http::routes::{Routes, routes};
 use crate::service::log::{self, Form, Matcher, Opened, Reading, Selection};
 use crate::service::runs;
 
-pub(super) fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(one)).routes(routes!(read_log))
+pub(super) fn routes() -> Routes {
+    Routes::new().routes(routes!(one)).routes(routes!(read_log))
 }
 
 /// A job by its number or slug.

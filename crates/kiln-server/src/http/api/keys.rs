@@ -5,8 +5,6 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use kiln_core::id::RegistrationKeyId;
 use kiln_proto::api;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::page::{self, piece};
 use super::params::OfOwner;
@@ -15,10 +13,11 @@ use crate::auth::Caller;
 use crate::http::error::{Answer, Failure};
 use crate::http::extract::{OptionalJson, Path, Query as Params};
 use crate::http::openapi::Problems;
+use crate::http::routes::{Routes, routes};
 use crate::service::keys;
 
-pub(super) fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(list, mint)).routes(routes!(revoke))
+pub(super) fn routes() -> Routes {
+    Routes::new().routes(routes!(list, mint)).routes(routes!(revoke))
 }
 
 #[utoipa::path(

@@ -15,9 +15,8 @@ use kiln_core::access::Right;
 use kiln_proto::api::LogMatches;
 use kiln_proto::live::{LiveEvent, Message};
 use kiln_store::Scope;
+use kiln_store::runs::LoggedJob;
 use tokio::time::{MissedTickBehavior, interval, timeout};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::jobs::{job_id, steps};
 use super::params::{OfLive, OfSearch};
@@ -27,7 +26,7 @@ use crate::auth::Caller;
 use crate::http::error::{Answer, Failure};
 use crate::http::extract::{Path, Query as Params};
 use crate::http::openapi::Problems;
-use crate::logs::LogId;
+use crate::http::routes::{Routes, routes};
 use crate::service::jobs::Seen;
 use crate::service::log::Matcher;
 use crate::service::log::live::{self, From, Told};
@@ -36,16 +35,14 @@ use crate::service::{repos, runs};
 
 /// How often a stream says that it lives.
 const ALIVE: Duration = Duration::from_secs(15);
-/// A viewer that takes nothing for so long is gone; it can come back with what it saw last.
-const TOO_SLOW: Duration = Duration::from_secs(30);
 /// How many messages go out together.
 const TOGETHER: usize = 500;
 const USUAL: usize = 100;
 const MOST: usize = 1_000;
 const MOST_CONTEXT: u64 = 10;
 
-pub(super) fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new()
+pub(super) fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(follow))
         .routes(routes!(search_job))
         .routes(routes!(search_run))
@@ -138,6 +135,7 @@ async fn talk(
     mut socket: WebSocket,
     messages: impl Stream<Item = std::io::Result<Told>>,
 ) {
+    let too_slow = app.tails.too_slow();
     let messages = messages.ready_chunks(TOGETHER);
     let mut messages = std::pin::pin!(messages);
     let mut alive = interval(ALIVE);
@@ -145,7 +143,7 @@ async fn talk(
     loop {
         let sent = tokio::select! {
             batch = messages.next() => match batch {
-                Some(batch) => timeout(TOO_SLOW, send(&mut socket, batch)).await,
+                Some(batch) => timeout(too_slow, send(&mut socket, batch)).await,
                 None => break,
             },
             frame = socket.recv() => match frame {
@@ -153,7 +151,7 @@ async fn talk(
                 _ => return,
             },
             _ = alive.tick() => {
-                timeout(TOO_SLOW, async { socket.send(Frame::Ping(Vec::new().into())).await.is_ok() }).await
+                timeout(too_slow, async { socket.send(Frame::Ping(Vec::new().into())).await.is_ok() }).await
             }
             () = app.stopping.cancelled() => break,
         };
@@ -161,7 +159,7 @@ async fn talk(
             return;
         }
     }
-    let _ = timeout(TOO_SLOW, socket.send(Frame::Close(None))).await;
+    let _ = timeout(too_slow, socket.send(Frame::Close(None))).await;
 }
 
 /// Whether all of it went out.
@@ -189,6 +187,8 @@ impl OfSearch {
             context: self.context.unwrap_or_default().min(MOST_CONTEXT),
             limit: self.limit.unwrap_or(USUAL).clamp(1, MOST),
             after: self.after.as_ref().map(spot).transpose()?,
+            attempt: self.attempt,
+            patience: search::PATIENCE,
         })
     }
 }
@@ -207,9 +207,11 @@ async fn search_job(
 ) -> Answer<Reply<LogMatches>> {
     let (_, job) = runs::job(&app, &caller, Right::Read, job_id(&job)?).await?;
     let query = which.query()?;
-    let claim = which.attempt.unwrap_or(job.claim).min(job.claim);
-    let log = job.id.filter(|_| claim > 0).map(|id| LogId { job: id, claim });
-    let places = log.map(|log| Place { log, job: job.name }).into_iter().collect();
+    let (attempt, claims) = (job.run_attempt, job.claim);
+    let job = job.logged().map(|id| LoggedJob { id, name: job.name, attempt, claims });
+    let places = job.iter().flat_map(Place::of);
+    let is_meant = |place: &Place| which.attempt.is_none_or(|claim| place.log.claim == claim);
+    let places = places.filter(is_meant).collect();
     search::in_logs(&app, places, query).await.map(Reply)
 }
 
@@ -227,7 +229,8 @@ async fn search_run(
 ) -> Answer<Reply<LogMatches>> {
     let named = runs::find(&app, &caller, Right::Read, run_id(&run)?).await?;
     let query = which.query()?;
-    let places = search::of_run(&app, Scope::Org(named.run.org), named.run.id).await?;
+    let places =
+        search::of_run(&app, Scope::Org(named.run.org), named.run.id, query.attempt).await?;
     search::in_logs(&app, places, query).await.map(Reply)
 }
 

@@ -6,23 +6,23 @@ use axum::http::StatusCode;
 use kiln_core::id::ManifestId;
 use kiln_proto::api::Page;
 use kiln_proto::manifest::{Claim, Manifest, NewManifest, Resource};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::page::{page, piece};
 use super::params::OfOwner;
 use crate::app::Shared;
-use crate::auth::Caller;
 use crate::http::error::{Answer, Failure};
 use crate::http::extract::{Json, Path, Query as Params};
 use crate::http::openapi::Problems;
+use crate::http::routes::{Routes, routes};
+use crate::service::keeper::Keeper;
 use crate::service::manifests;
 
-pub(super) fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new()
+pub(super) fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(list, create))
         .routes(routes!(one))
         .routes(routes!(add))
+        .routes(routes!(give_up))
         .routes(routes!(seal))
         .routes(routes!(claim))
 }
@@ -38,12 +38,12 @@ fn manifest_id(text: &str) -> Answer<ManifestId> {
 )]
 async fn list(
     State(app): State<Shared>,
-    caller: Caller,
+    keeper: Keeper,
     Params(of): Params<OfOwner>,
 ) -> Answer<Reply<Page<Manifest>>> {
     let page = page(of.after.as_deref(), of.limit)?;
     let owner = of.owner.ok_or_else(|| Failure::invalid("`owner`: expected an organization"))?;
-    let found = manifests::list(&app, &caller, &owner, page).await?;
+    let found = manifests::list(&app, &keeper, &owner, page).await?;
     Ok(Reply(piece(found, page, |manifest| manifest.id)))
 }
 
@@ -54,10 +54,10 @@ async fn list(
 )]
 async fn create(
     State(app): State<Shared>,
-    caller: Caller,
+    keeper: Keeper,
     Json(new): Json<NewManifest>,
 ) -> Answer<(StatusCode, Reply<Manifest>)> {
-    Ok((StatusCode::CREATED, Reply(manifests::create(&app, &caller, new).await?)))
+    Ok((StatusCode::CREATED, Reply(manifests::create(&app, &keeper, new).await?)))
 }
 
 /// A manifest with what it owns.
@@ -67,10 +67,10 @@ async fn create(
 )]
 async fn one(
     State(app): State<Shared>,
-    caller: Caller,
+    keeper: Keeper,
     Path(id): Path<String>,
 ) -> Answer<Reply<Manifest>> {
-    manifests::get(&app, &caller, manifest_id(&id)?).await.map(Reply)
+    manifests::get(&app, &keeper, manifest_id(&id)?).await.map(Reply)
 }
 
 /// Gives a draft something that no other manifest owns.
@@ -81,11 +81,25 @@ async fn one(
 )]
 async fn add(
     State(app): State<Shared>,
-    caller: Caller,
+    keeper: Keeper,
     Path(id): Path<String>,
     Json(resource): Json<Resource>,
 ) -> Answer<Reply<Manifest>> {
-    manifests::add(&app, &caller, manifest_id(&id)?, resource).await.map(Reply)
+    manifests::add(&app, &keeper, manifest_id(&id)?, resource).await.map(Reply)
+}
+
+/// Takes something out of a draft again: nobody owns it then.
+#[utoipa::path(
+    delete, path = "/api/manifests/{manifest_id}/resources/{type}/{id}", tag = "bytes",
+    params(("manifest_id" = String, Path), ("type" = String, Path), ("id" = i64, Path)),
+    responses((status = 200, body = Manifest), Problems)
+)]
+async fn give_up(
+    State(app): State<Shared>,
+    keeper: Keeper,
+    Path((id, kind, resource)): Path<(String, String, i64)>,
+) -> Answer<Reply<Manifest>> {
+    manifests::give_up(&app, &keeper, manifest_id(&id)?, &kind, resource).await.map(Reply)
 }
 
 /// Seals a draft: nothing is added any more, others may take what is in it, and its time runs.
@@ -95,10 +109,10 @@ async fn add(
 )]
 async fn seal(
     State(app): State<Shared>,
-    caller: Caller,
+    keeper: Keeper,
     Path(id): Path<String>,
 ) -> Answer<Reply<Manifest>> {
-    manifests::seal(&app, &caller, manifest_id(&id)?).await.map(Reply)
+    manifests::seal(&app, &keeper, manifest_id(&id)?).await.map(Reply)
 }
 
 /// Takes something from a sealed manifest into this draft. Of two who try, one gets it.
@@ -109,9 +123,9 @@ async fn seal(
 )]
 async fn claim(
     State(app): State<Shared>,
-    caller: Caller,
+    keeper: Keeper,
     Path(id): Path<String>,
     Json(wish): Json<Claim>,
 ) -> Answer<Reply<Manifest>> {
-    manifests::claim(&app, &caller, manifest_id(&id)?, wish).await.map(Reply)
+    manifests::claim(&app, &keeper, manifest_id(&id)?, wish).await.map(Reply)
 }

@@ -8,6 +8,8 @@ mod jobs;
 mod keys;
 mod logs;
 mod manifests;
+mod objects;
+mod orgs;
 mod page;
 mod params;
 mod pause;
@@ -19,20 +21,18 @@ mod storage;
 mod tokens;
 mod welcome;
 
-use utoipa_axum::router::OpenApiRouter;
-
-use crate::app::Shared;
+use crate::http::routes::Routes;
 
 // GitHub's interface reads the same things.
 pub(super) use artifacts::artifact_id;
 pub(super) use jobs::{job_id, stream as log_stream};
 pub(super) use logs::live;
-pub(super) use params::OfLive;
+pub(super) use params::{OfLive, Signed};
 pub(super) use repos::idempotency_key;
 pub(super) use runs::{run_id, status_of};
 
-pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .merge(about::routes())
         .merge(artifacts::routes())
         .merge(repos::routes())
@@ -45,6 +45,8 @@ pub fn routes() -> OpenApiRouter<Shared> {
         .merge(runners::routes())
         .merge(keys::routes())
         .merge(manifests::routes())
+        .merge(objects::routes())
+        .merge(orgs::routes())
         .merge(storage::routes())
         .merge(tokens::routes())
         .merge(welcome::routes())

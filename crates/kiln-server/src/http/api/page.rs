@@ -32,9 +32,13 @@ impl Paging {
 pub(super) fn page(after: Option<&str>, limit: Option<u32>) -> Answer<kiln_store::Page> {
     let limit = limit.unwrap_or(USUAL).clamp(1, MOST);
     let Some(after) = after else { return Ok(kiln_store::Page::first(limit)) };
+    Ok(kiln_store::Page::after(number(after)?, limit))
+}
+
+/// The `next` of an earlier piece.
+pub(super) fn number(after: &str) -> Answer<i64> {
     let id: Option<i64> = after.parse().ok().filter(|id| (0..LIMIT).contains(id));
-    let id = id.ok_or_else(|| Failure::invalid("`after` is not the `next` of an earlier piece"))?;
-    Ok(kiln_store::Page::after(id, limit))
+    id.ok_or_else(|| Failure::invalid("`after` is not the `next` of an earlier piece"))
 }
 
 /// A piece of a list; it goes on if it is full.

@@ -17,6 +17,41 @@ pub(super) struct OfOwner {
     pub(super) limit: Option<u32>,
 }
 
+/// Which objects.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub(super) struct OfObjects {
+    /// The organization.
+    pub(super) owner: Option<String>,
+    /// What they are.
+    #[serde(rename = "type")]
+    pub(super) kind: Option<String>,
+    /// Only those that have all of these, with commas between them.
+    pub(super) tags: Option<String>,
+    /// The `next` of the piece before.
+    pub(super) after: Option<String>,
+    /// How many, 100 at most.
+    #[param(minimum = 1, maximum = 100)]
+    pub(super) limit: Option<u32>,
+}
+
+/// Which tags.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub(super) struct OfTags {
+    /// The organization.
+    pub(super) owner: Option<String>,
+    /// How they begin.
+    pub(super) prefix: Option<String>,
+    /// The `next` of the piece before.
+    pub(super) after: Option<String>,
+    /// How many, 100 at most.
+    #[param(minimum = 1, maximum = 100)]
+    pub(super) limit: Option<u32>,
+}
+
 /// Which part of a log, and how.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default)]
@@ -91,6 +126,18 @@ pub(super) struct OfAttempt {
     pub(super) attempt: Option<u32>,
 }
 
+/// Which summaries of a run.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub(super) struct OfSummaries {
+    /// An earlier attempt; the current one when it is left out.
+    #[param(minimum = 1)]
+    pub(super) attempt: Option<u32>,
+    /// The `next` of the piece before.
+    pub(super) after: Option<String>,
+}
+
 /// Which waiting jobs.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default)]
@@ -103,6 +150,27 @@ pub(super) struct OfQueue {
     /// How many, 500 at most.
     #[param(minimum = 1, maximum = 500)]
     pub(super) limit: Option<usize>,
+}
+
+/// What waits for concurrency groups.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub(super) struct OfHeld {
+    /// How many, 500 at most.
+    #[param(minimum = 1, maximum = 500)]
+    pub(super) limit: Option<usize>,
+}
+
+/// Which file of a commit.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub(super) struct OfFile {
+    /// A branch, a tag or a commit; the default branch when it is left out.
+    #[serde(rename = "ref")]
+    #[param(rename = "ref")]
+    pub(super) reference: Option<String>,
 }
 
 /// Where to begin with a log that is followed.
@@ -142,20 +210,20 @@ pub(super) struct OfSearch {
     pub(super) limit: Option<usize>,
     /// The `next` of the answer before.
     pub(super) after: Option<String>,
-    /// Of a job: which claim, the last one if nothing is said.
+    /// Only one attempt: the claim of a job, or the attempt of a run. All of them if nothing is said.
     pub(super) attempt: Option<u32>,
 }
 
 /// What a signed address says of itself.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Signed {
+pub(in crate::http) struct Signed {
     pub(super) org: i64,
     pub(super) job: Option<i64>,
     pub(super) size: u64,
     /// Milliseconds since 1970.
     pub(super) expires: u64,
-    pub(super) signature: String,
+    pub(in crate::http) signature: String,
 }
 
 /// Whose bytes.

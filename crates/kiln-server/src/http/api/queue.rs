@@ -3,24 +3,24 @@
 use axum::Json as Reply;
 use axum::extract::State;
 use kiln_proto::api;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use kiln_proto::held::Held;
 
-use super::params::OfQueue;
+use super::params::{OfHeld, OfQueue};
 use super::runs::run_id;
 use crate::app::Shared;
 use crate::auth::Caller;
 use crate::http::error::Answer;
 use crate::http::extract::Query;
 use crate::http::openapi::Problems;
+use crate::http::routes::{Routes, routes};
 use crate::service::queue;
 
 /// How many entries an answer has unless it is said.
 const USUAL: usize = 50;
 const MOST: usize = 500;
 
-pub(super) fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(waiting))
+pub(super) fn routes() -> Routes {
+    Routes::new().routes(routes!(waiting)).routes(routes!(held))
 }
 
 /// Jobs that wait for a runner, with position, reason and estimate; the first in line first. It is a look
@@ -37,5 +37,21 @@ async fn waiting(
     let run = filter.run.as_deref().map(run_id).transpose()?;
     let limit = filter.limit.unwrap_or(USUAL).clamp(1, MOST);
     let items = queue::waiting(&app, &caller, filter.repo, run, limit).await?;
+    Ok(Reply(api::Page { items, next: None }))
+}
+
+/// Runs and jobs that wait for a concurrency group, with who has it; what was made first comes first. There is no next
+/// page.
+#[utoipa::path(
+    get, path = "/api/queue/held", tag = "queues", params(OfHeld),
+    responses((status = 200, body = api::Page<Held>), Problems)
+)]
+async fn held(
+    State(app): State<Shared>,
+    caller: Caller,
+    Query(filter): Query<OfHeld>,
+) -> Answer<Reply<api::Page<Held>>> {
+    let limit = filter.limit.unwrap_or(USUAL).clamp(1, MOST);
+    let items = queue::held(&app, &caller, limit).await?;
     Ok(Reply(api::Page { items, next: None }))
 }

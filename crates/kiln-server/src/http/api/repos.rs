@@ -7,25 +7,27 @@ use kiln_core::access::Right;
 use kiln_core::value::Object;
 use kiln_proto::api;
 use kiln_proto::headers::IDEMPOTENCY_KEY;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use kiln_proto::workflow::WorkflowFile;
 
 use super::page::{Paging, piece};
+use super::params::OfFile;
 use crate::app::{App, Shared};
 use crate::auth::Caller;
 use crate::http::error::{Answer, Failure};
 use crate::http::extract::{Json, OptionalJson, Path, Query as Params};
 use crate::http::openapi::Problems;
+use crate::http::routes::{Routes, routes};
 use crate::service::names::RepoName;
 use crate::service::trigger::{self, Ask, Outcome, Started};
-use crate::service::{repos, runs};
+use crate::service::{repos, runs, workflows};
 
-pub(super) fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new()
+pub(super) fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(list, add))
-        .routes(routes!(one, disable))
+        .routes(routes!(one, change, disable))
         .routes(routes!(enable))
         .routes(routes!(start))
+        .routes(routes!(file))
 }
 
 /// Repositories that the caller may see.
@@ -71,7 +73,23 @@ async fn one(
     Ok(Reply(repos::shown(&found)))
 }
 
-/// Starts no runs from now on; what it ran stays.
+/// Changes its default branch, where it comes from, its shares, or whether it starts runs.
+#[utoipa::path(
+    patch, path = "/api/repos/{owner}/{repo}", tag = "repositories",
+    params(("owner" = String, Path), ("repo" = String, Path)), request_body = api::ChangeRepo,
+    responses((status = 200, body = api::Repo), Problems)
+)]
+async fn change(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path((owner, repo)): Path<(String, String)>,
+    OptionalJson(wish): OptionalJson<api::ChangeRepo>,
+) -> Answer<Reply<api::Repo>> {
+    let changed = repos::change(&app, &caller, &format!("{owner}/{repo}"), wish).await?;
+    Ok(Reply(repos::shown(&changed)))
+}
+
+/// Starts no runs from now on; what it ran stays. Adding it again brings it back.
 #[utoipa::path(
     delete, path = "/api/repos/{owner}/{repo}", tag = "repositories",
     params(("owner" = String, Path), ("repo" = String, Path)),
@@ -127,10 +145,30 @@ async fn start(
         payload: payload(asked.payload)?,
         key: idempotency_key(&headers)?,
         strict: false,
+        priority: asked.priority.unwrap_or_default(),
     };
     let outcome = trigger::trigger(&app, &caller, &format!("{owner}/{repo}"), ask).await?;
     let name = RepoName { owner, name: repo };
     Ok((StatusCode::CREATED, Reply(shown(&app, &name, outcome))))
+}
+
+/// The file of a workflow with what is wrong in it
+///
+/// `workflow_id` is its id, its path or the name of its file. Findings are those of `kiln lint`.
+#[utoipa::path(
+    get, path = "/api/repos/{owner}/{repo}/workflows/{workflow_id}/file", tag = "repositories",
+    params(("owner" = String, Path), ("repo" = String, Path), ("workflow_id" = String, Path), OfFile),
+    responses((status = 200, body = WorkflowFile), Problems)
+)]
+async fn file(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path((owner, repo, workflow)): Path<(String, String, String)>,
+    Params(which): Params<OfFile>,
+) -> Answer<Reply<WorkflowFile>> {
+    let name = format!("{owner}/{repo}");
+    let which = which.reference.as_deref();
+    workflows::file(&app, &caller, (&name, &workflow), which).await.map(Reply)
 }
 
 fn shown(app: &App, repo: &RepoName, outcome: Outcome) -> api::Triggered {

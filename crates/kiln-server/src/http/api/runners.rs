@@ -3,10 +3,9 @@
 use axum::Json as Reply;
 use axum::extract::State;
 use axum::http::StatusCode;
-use kiln_core::id::RunnerId;
+use kiln_core::id::{JobId, RunnerId};
 use kiln_proto::api;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use kiln_proto::history::RunnerJob;
 
 use super::page::{Paging, piece};
 use crate::app::Shared;
@@ -14,12 +13,14 @@ use crate::auth::Caller;
 use crate::http::error::{Answer, Failure};
 use crate::http::extract::{Path, Query as Params};
 use crate::http::openapi::Problems;
+use crate::http::routes::{Routes, routes};
 use crate::service::runners::{self, Order};
 
-pub(super) fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new()
+pub(super) fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(list))
         .routes(routes!(one, remove))
+        .routes(routes!(jobs))
         .routes(routes!(drain))
         .routes(routes!(undrain))
         .routes(routes!(revoke))
@@ -54,6 +55,25 @@ async fn one(
     Path(id): Path<String>,
 ) -> Answer<Reply<api::Runner>> {
     runners::one(&app, &caller, runner_id(&id)?).await.map(Reply)
+}
+
+/// What a runner has done, the newest first
+///
+/// Jobs of all runners are looked through for it, some thousands for each request: an answer may be short, or empty, and
+/// have a `next` all the same.
+#[utoipa::path(
+    get, path = "/api/runners/{id}/jobs", tag = "runners", params(("id" = String, Path), Paging),
+    responses((status = 200, body = api::Page<RunnerJob>), Problems)
+)]
+async fn jobs(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Params(paging): Params<Paging>,
+) -> Answer<Reply<api::Page<RunnerJob>>> {
+    let page = paging.page()?;
+    let piece = (page.after.map(JobId), page.limit);
+    runners::history(&app, &caller, runner_id(&id)?, piece).await.map(Reply)
 }
 
 /// Takes no more jobs; those it has go on.

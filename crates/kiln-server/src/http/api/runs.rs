@@ -7,23 +7,28 @@ use kiln_core::access::Right;
 use kiln_core::id::RunId;
 use kiln_core::run::Conclusion;
 use kiln_proto::api;
-use kiln_store::runs::{RunFilter, RunStatus};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use kiln_proto::summary::StepSummary;
+use kiln_store::runs::{Look, RunFilter, RunStatus};
 
-use super::page::{self, piece};
-use super::params::{OfAttempt, OfRuns};
+use super::page;
+use super::params::{OfAttempt, OfRuns, OfSummaries};
 use crate::app::{App, Shared};
 use crate::auth::Caller;
 use crate::http::error::{Answer, Failure};
 use crate::http::extract::{OptionalJson, Path, Query as Params};
 use crate::http::openapi::Problems;
-use crate::service::{change, repos, runs};
+use crate::http::routes::{Routes, routes};
+use crate::service::{annotations, change, repos, runs, summaries};
 
-pub(super) fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new()
+/// How many runs a request looks at.
+const LOOKED: u32 = 100_000;
+
+pub(super) fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(list))
         .routes(routes!(one))
+        .routes(routes!(summaries))
+        .routes(routes!(annotations))
         .routes(routes!(cancel))
         .routes(routes!(force_cancel))
         .routes(routes!(rerun))
@@ -59,7 +64,6 @@ impl OfRuns {
         };
         Ok(RunFilter {
             repo,
-            workflow: None,
             workflow_named: self.workflow.clone(),
             status: self.status.as_deref().map(status_of).transpose()?,
             conclusion: self.conclusion.as_ref().map(conclusion).transpose()?,
@@ -68,12 +72,14 @@ impl OfRuns {
             head_sha: self.sha.clone(),
             actor: self.actor.clone(),
             text: self.q.clone().filter(|text| !text.is_empty()),
-            ended_since: None,
+            ..RunFilter::default()
         })
     }
 }
 
-/// Runs that the caller may see, the newest first.
+/// Runs that the caller may see, the newest first
+///
+/// A request looks at 100,000 runs at most: where few of them fit, the answer may be short and have a `next` all the same.
 #[utoipa::path(
     get, path = "/api/runs", tag = "runs", params(OfRuns),
     responses((status = 200, body = api::Page<api::Run>), Problems)
@@ -84,10 +90,11 @@ async fn list(
     Params(filter): Params<OfRuns>,
 ) -> Answer<Reply<api::Page<api::Run>>> {
     let page = page::page(filter.after.as_deref(), filter.limit)?;
+    let look = Look { from: page.after, newer: false, limit: page.limit, most: LOOKED };
     let filter = filter.read(&app, &caller).await?;
-    let found = runs::list(&app, &caller, filter, page).await?;
-    let shown = found.iter().map(|named| runs::shown(&app, named)).collect();
-    Ok(Reply(piece(shown, page, |run: &api::Run| run.id)))
+    let found = runs::sift(&app, &caller, filter, look).await?;
+    let items = found.runs.iter().map(|named| runs::shown(&app, named)).collect();
+    Ok(Reply(api::Page { items, next: found.further.map(|run| run.to_string()) }))
 }
 
 /// A run with its jobs and their steps. `run` is its number or its slug.
@@ -106,36 +113,74 @@ async fn one(
     Ok(Reply(runs::detail(&app, &found)))
 }
 
+/// What steps of a run wrote for its page, as Markdown.
+///
+/// It is as jobs wrote it, without secrets. An answer has about 4 MiB; `next` leads to more.
+#[utoipa::path(
+    get, path = "/api/runs/{run}/summaries", tag = "runs",
+    params(("run" = String, Path), OfSummaries),
+    responses((status = 200, body = api::Page<StepSummary>), Problems)
+)]
+async fn summaries(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path(run): Path<String>,
+    Params(which): Params<OfSummaries>,
+) -> Answer<Reply<api::Page<StepSummary>>> {
+    let after = which.after.as_deref().map_or(Ok(0), page::number)?;
+    let found = runs::attempt(&app, &caller, run_id(&run)?, which.attempt).await?;
+    summaries::list(&app, &found, after, summaries::ROOM).await.map(Reply)
+}
+
+/// What steps of a run said about places in the source, 1000 of an attempt at most.
+#[utoipa::path(
+    get, path = "/api/runs/{run}/annotations", tag = "runs",
+    params(("run" = String, Path), OfAttempt),
+    responses((status = 200, body = api::Page<api::Annotation>), Problems)
+)]
+async fn annotations(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path(run): Path<String>,
+    Params(which): Params<OfAttempt>,
+) -> Answer<Reply<api::Page<api::Annotation>>> {
+    let found = runs::attempt(&app, &caller, run_id(&run)?, which.attempt).await?;
+    let items = annotations::list(&app, &found).await?;
+    Ok(Reply(api::Page { items, next: None }))
+}
+
 /// Ends a run; jobs whose conditions say so go on.
 #[utoipa::path(
     post, path = "/api/runs/{run}/cancel", tag = "runs",
     params(("run" = String, Path)), request_body = Option<api::Cancel>,
-    responses((status = 202, body = api::Run), Problems)
+    responses((status = 202, body = api::Cancelling), Problems)
 )]
 async fn cancel(
     State(app): State<Shared>,
     caller: Caller,
     Path(run): Path<String>,
     OptionalJson(asked): OptionalJson<api::Cancel>,
-) -> Answer<(StatusCode, Reply<api::Run>)> {
-    let named = change::cancel(&app, &caller, run_id(&run)?, asked.reason, false).await?;
-    Ok((StatusCode::ACCEPTED, Reply(runs::shown(&app, &named))))
+) -> Answer<(StatusCode, Reply<api::Cancelling>)> {
+    let done = change::cancel(&app, &caller, run_id(&run)?, asked.reason, false).await?;
+    let change::Cancelling { named, already } = done;
+    Ok((StatusCode::ACCEPTED, Reply(api::Cancelling { run: runs::shown(&app, &named), already })))
 }
 
 /// Ends a run with everything in it.
 #[utoipa::path(
     post, path = "/api/runs/{run}/force-cancel", tag = "runs",
     params(("run" = String, Path)), request_body = Option<api::Cancel>,
-    responses((status = 202, body = api::Run), Problems)
+    responses((status = 202, body = api::Cancelling), Problems)
 )]
 async fn force_cancel(
     State(app): State<Shared>,
     caller: Caller,
     Path(run): Path<String>,
     OptionalJson(asked): OptionalJson<api::Cancel>,
-) -> Answer<(StatusCode, Reply<api::Run>)> {
-    let named = change::cancel(&app, &caller, run_id(&run)?, asked.reason, true).await?;
-    Ok((StatusCode::ACCEPTED, Reply(runs::shown(&app, &named))))
+) -> Answer<(StatusCode, Reply<api::Cancelling>)> {
+    let done = change::cancel(&app, &caller, run_id(&run)?, asked.reason, true).await?;
+    let change::Cancelling { named, already } = done;
+    Ok((StatusCode::ACCEPTED, Reply(api::Cancelling { run: runs::shown(&app, &named), already })))
 }
 
 /// Runs all of it again, what failed, or one job.

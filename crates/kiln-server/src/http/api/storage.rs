@@ -3,18 +3,17 @@
 use axum::Json as Reply;
 use axum::extract::State;
 use kiln_proto::blob::{Collect, Collection, Storage};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::app::Shared;
 use crate::auth::Caller;
 use crate::http::error::Answer;
 use crate::http::extract::OptionalJson;
 use crate::http::openapi::Problems;
+use crate::http::routes::{Routes, routes};
 use crate::service::storage;
 
-pub(super) fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(shown)).routes(routes!(collect))
+pub(super) fn routes() -> Routes {
+    Routes::new().routes(routes!(shown)).routes(routes!(collect))
 }
 
 /// Who uses how many bytes, the most first.

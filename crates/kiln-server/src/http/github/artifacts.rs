@@ -8,31 +8,30 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use kiln_core::access::Right;
 use kiln_core::id::RunId;
+use kiln_core::plan::Scope as Permission;
 use kiln_proto::github::{Artifact, ArtifactForm, ArtifactRun, Artifacts, UploadedArtifact};
 use kiln_store::content::artifacts as rows;
-use kiln_store::directory::repositories::{self, Repository};
+use kiln_store::directory::repositories::Repository;
 use kiln_store::runs::RunSummary;
-use kiln_store::{Scope, Tx};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
+use super::list::Asked;
 use super::params::OfArtifacts;
 use super::runs::known;
 use super::shape;
 use crate::app::{App, Shared};
-use crate::auth::{Caller, shown_token};
+use crate::auth::{Caller, OfRepo, Steps};
 use crate::clock;
 use crate::http::api::{artifact_id, run_id};
 use crate::http::error::{Answer, Failure};
 use crate::http::extract::{Path, Query as Params};
 use crate::http::openapi::Problems;
-use crate::service::content::{form, seen};
+use crate::http::routes::{Routes, routes};
+use crate::service::content::{actor, form, seen};
 use crate::service::names::RepoName;
-use crate::service::{report, repos, runs};
-use crate::token::JobAccess;
+use crate::service::{repos, runs};
 
-pub(super) fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new()
+pub(super) fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(of_repo))
         .routes(routes!(of_run))
         .routes(routes!(one, delete))
@@ -41,30 +40,36 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
 }
 
 /// Not among those that must answer within seconds: bytes take their time.
-pub(in crate::http) fn uploads() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(upload)).layer(DefaultBodyLimit::disable())
+pub(in crate::http) fn uploads() -> Routes {
+    Routes::new().routes(routes!(upload)).layer(DefaultBodyLimit::disable())
 }
 
-/// Who looks at artifacts: somebody with a token, or the steps of a job at those of their repository.
+/// Who looks at artifacts: somebody with a token, or the steps of a job: at those of their run, and with
+/// `actions: read` at those of other runs that they may rely on.
 #[derive(Debug)]
 enum Reader {
     Person(Box<Caller>),
-    Steps(JobAccess),
+    Steps(Box<Steps>),
+}
+
+/// Their own run's they always see.
+fn may_read(steps: &Steps, artifact: &rows::Artifact) -> bool {
+    let Steps { lease, standing } = steps;
+    let other = || {
+        let trusts = standing.readable_trusts();
+        standing.may_read(Permission::Actions) && trusts.contains(&artifact.trust)
+    };
+    artifact.repo == lease.repo && (artifact.run == lease.run || other())
 }
 
 impl FromRequestParts<Shared> for Reader {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Answer<Self> {
-        let token = shown_token(&parts.headers).unwrap_or_default();
-        let Some(access) = app.signer.check_reading(&token) else {
-            let caller = Caller::from_request_parts(parts, app).await?;
-            return Ok(Self::Person(Box::new(caller)));
-        };
-        if report::lease(app, access).await?.is_none() {
-            return Err(Failure::unauthorized("the job of this token is over"));
-        }
-        Ok(Self::Steps(access))
+        Ok(match Steps::of(&parts.headers, app).await? {
+            Some(steps) => Self::Steps(Box::new(steps)),
+            None => Self::Person(Box::new(Caller::from_request_parts(parts, app).await?)),
+        })
     }
 }
 
@@ -74,15 +79,7 @@ impl Reader {
         let full = format!("{owner}/{name}");
         match self {
             Self::Person(caller) => Ok(repos::find(app, caller, Right::Read, &full).await?.0),
-            Self::Steps(access) => {
-                let (scope, id) = (Scope::Org(access.org), access.repo);
-                let find = async move |tx: &mut Tx<'_>| {
-                    let found = repositories::by_name(tx, scope, &full).await?;
-                    Ok((found.id == id).then_some(found))
-                };
-                let found = app.store.read(find).await?;
-                found.ok_or_else(|| Failure::not_found("repository"))
-            }
+            Self::Steps(steps) => steps.repo(app, full).await,
         }
     }
 
@@ -94,8 +91,37 @@ impl Reader {
     ) -> Answer<seen::Found> {
         let repo = self.repo(app, owner, name).await?;
         let found = seen::look(app, artifact_id(id)?).await?;
-        let is_there = found.artifact.repo == repo.id;
-        if is_there { Ok(found) } else { Err(Failure::not_found("artifact")) }
+        let is_seen = match self {
+            Self::Person(_) => true,
+            Self::Steps(steps) => may_read(steps, &found.artifact),
+        };
+        if is_seen && found.artifact.repo == repo.id {
+            Ok(found)
+        } else {
+            Err(Failure::not_found("artifact"))
+        }
+    }
+}
+
+impl Reader {
+    /// What of a list they see: a trusted run nothing of others, and without the right only their own. Nothing at
+    /// all if it is of a run that they may not look at.
+    fn narrow(&self, mut which: rows::Which) -> Option<rows::Which> {
+        let Self::Steps(steps) = self else { return Some(which) };
+        let own = Some(steps.lease.run);
+        if which.run == own {
+            return Some(which);
+        }
+        if !steps.standing.may_read(Permission::Actions) {
+            if which.run.is_some() {
+                return None;
+            }
+            which.run = own;
+            return Some(which);
+        }
+        let trusts = steps.standing.readable_trusts();
+        which.trust = (trusts.len() == 1).then(|| trusts[0].clone());
+        Some(which)
     }
 }
 
@@ -132,19 +158,19 @@ async fn list(
     reader: &Reader,
     (owner, name): (String, String),
     run: Option<RunId>,
-    filter: OfArtifacts,
+    (filter, asked): (OfArtifacts, Asked),
 ) -> Answer<(HeaderMap, Reply<Artifacts>)> {
     let window = filter.window()?;
     let repo = reader.repo(app, &owner, &name).await?;
     let piece = window.piece();
-    let (total_count, found) = seen::list(app, &repo, (run, filter.name), piece).await?;
+    let which = rows::Which { repo: repo.id, run, name: filter.name, trust: None };
+    let (total_count, found) = match reader.narrow(which) {
+        Some(which) => seen::list(app, &repo, which, piece).await?,
+        None => (0, Vec::new()),
+    };
     let name = RepoName { owner, name };
     let artifacts = found.iter().map(|(one, run)| shown(app, &name, one, run)).collect();
-    let url = match run {
-        Some(run) => format!("{}/actions/runs/{run}/artifacts", shape::base(app, &name)),
-        None => format!("{}/actions/artifacts", shape::base(app, &name)),
-    };
-    Ok((window.links(&url, total_count), Reply(Artifacts { total_count, artifacts })))
+    Ok((window.links(app, &asked, total_count), Reply(Artifacts { total_count, artifacts })))
 }
 
 /// The newest first.
@@ -157,9 +183,10 @@ async fn of_repo(
     State(app): State<Shared>,
     reader: Reader,
     Path(repo): Path<(String, String)>,
+    asked: Asked,
     Params(filter): Params<OfArtifacts>,
 ) -> Answer<(HeaderMap, Reply<Artifacts>)> {
-    list(&app, &reader, repo, None, filter).await
+    list(&app, &reader, repo, None, (filter, asked)).await
 }
 
 /// The newest first.
@@ -172,13 +199,14 @@ async fn of_run(
     State(app): State<Shared>,
     reader: Reader,
     Path((owner, repo, run)): Path<(String, String, String)>,
+    asked: Asked,
     Params(filter): Params<OfArtifacts>,
 ) -> Answer<(HeaderMap, Reply<Artifacts>)> {
     let run = run_id(&run)?;
     if let Reader::Person(caller) = &reader {
         runs::find_in(&app, caller, Right::Read, (&format!("{owner}/{repo}"), run)).await?;
     }
-    list(&app, &reader, (owner, repo), Some(run), filter).await
+    list(&app, &reader, (owner, repo), Some(run), (filter, asked)).await
 }
 
 #[utoipa::path(
@@ -203,14 +231,24 @@ async fn one(
 )]
 async fn delete(
     State(app): State<Shared>,
-    caller: Caller,
+    reader: Reader,
     Path((owner, repo, id)): Path<(String, String, String)>,
 ) -> Answer<StatusCode> {
-    let found = seen::artifact(&app, &caller, Right::Write, artifact_id(&id)?).await?;
-    if found.repo.full() != format!("{owner}/{repo}") {
-        return Err(Failure::not_found("artifact"));
-    }
-    seen::delete(&app, &caller, &found).await?;
+    let actor = match &reader {
+        Reader::Person(caller) => {
+            seen::artifact(&app, caller, Right::Write, artifact_id(&id)?).await?;
+            caller.actor()
+        }
+        Reader::Steps(steps) if steps.standing.may_write(Permission::Actions) => {
+            actor(steps.lease.job)
+        }
+        Reader::Steps(_) => {
+            let message = "the job lacks `actions: write` in its `permissions`";
+            return Err(Failure::forbidden(message));
+        }
+    };
+    let found = reader.artifact(&app, (&owner, &repo, &id)).await?;
+    seen::delete_as(&app, actor, &found).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -256,21 +294,29 @@ async fn download(
     redirect(&app, &reader, (&owner, &repo, &id)).await
 }
 
-/// Adds an artifact to a run: a form with a `name` and a `file`.
+/// Adds an artifact to a run: a form with a `name` and a `file`. A name that the run has is refused unless the form
+/// says `overwrite`.
 #[utoipa::path(
     post, path = "/repos/{owner}/{repo}/actions/runs/{run_id}/artifacts", tag = "github",
     params(("owner" = String, Path), ("repo" = String, Path), ("run_id" = String, Path)),
     request_body(content = ArtifactForm, content_type = "multipart/form-data"),
-    responses((status = 201, body = UploadedArtifact), Problems)
+    responses(
+        (status = 201, body = UploadedArtifact),
+        (status = 409, description = "The run has one of that name", body = kiln_proto::problem::Problem),
+        Problems,
+    )
 )]
 async fn upload(
     State(app): State<Shared>,
-    caller: Caller,
+    OfRepo(caller): OfRepo,
     Path((owner, repo, run)): Path<(String, String, String)>,
     headers: HeaderMap,
     body: Body,
 ) -> Answer<(StatusCode, Reply<UploadedArtifact>)> {
     let run = known(&app, &caller, Right::Write, (&owner, &repo, &run)).await?;
+    if caller.steps().is_some_and(|steps| steps.lease.run != run) {
+        return Err(Failure::forbidden("a job adds artifacts to its own run"));
+    }
     let made = form::upload(&app, caller, run, &headers, body).await?;
     let path = format!("/repos/{owner}/{repo}/actions/artifacts/{}/download", made.id);
     let uploaded = UploadedArtifact {

@@ -7,23 +7,22 @@ use kiln_core::access::Right;
 use kiln_core::id::CacheId;
 use kiln_proto::github::{Cache, CacheTrust, CacheUsage, Caches};
 use kiln_store::content::caches as rows;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-use super::list::Paging;
+use super::list::{Asked, Paging};
 use super::params::{OfCaches, OfKey};
 use super::shape;
 use crate::app::Shared;
-use crate::auth::Caller;
+use crate::auth::OfRepo;
 use crate::http::error::{Answer, Failure};
 use crate::http::extract::{Path, Query as Params};
 use crate::http::openapi::Problems;
+use crate::http::routes::{Routes, routes};
 use crate::service::content::seen;
 use crate::service::job::TRUSTED;
 use crate::service::repos;
 
-pub(super) fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new()
+pub(super) fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(list, delete_by_key))
         .routes(routes!(usage))
         .routes(routes!(delete))
@@ -52,8 +51,9 @@ fn shown(cache: &rows::Cache) -> Cache {
 )]
 async fn list(
     State(app): State<Shared>,
-    caller: Caller,
+    OfRepo(caller): OfRepo,
     Path((owner, repo)): Path<(String, String)>,
+    asked: Asked,
     Params(filter): Params<OfCaches>,
 ) -> Answer<(HeaderMap, Reply<Caches>)> {
     let full_name = format!("{owner}/{repo}");
@@ -62,9 +62,8 @@ async fn list(
     let order = filter.order()?;
     let which = (filter.key, filter.git_ref);
     let (total_count, caches) = seen::caches(&app, &found, which, order, window.piece()).await?;
-    let url = format!("{}/repos/{full_name}/actions/caches", app.config.public_url);
     let actions_caches = caches.iter().map(shown).collect();
-    Ok((window.links(&url, total_count), Reply(Caches { total_count, actions_caches })))
+    Ok((window.links(&app, &asked, total_count), Reply(Caches { total_count, actions_caches })))
 }
 
 /// Removes the caches of a key, and says which.
@@ -75,7 +74,7 @@ async fn list(
 )]
 async fn delete_by_key(
     State(app): State<Shared>,
-    caller: Caller,
+    OfRepo(caller): OfRepo,
     Path((owner, repo)): Path<(String, String)>,
     Params(of): Params<OfKey>,
 ) -> Answer<Reply<Caches>> {
@@ -94,7 +93,7 @@ async fn delete_by_key(
 )]
 async fn delete(
     State(app): State<Shared>,
-    caller: Caller,
+    OfRepo(caller): OfRepo,
     Path((owner, repo, id)): Path<(String, String, String)>,
 ) -> Answer<StatusCode> {
     let id: CacheId = id.parse().map_err(|_| Failure::not_found("cache"))?;
@@ -110,7 +109,7 @@ async fn delete(
 )]
 async fn usage(
     State(app): State<Shared>,
-    caller: Caller,
+    OfRepo(caller): OfRepo,
     Path((owner, repo)): Path<(String, String)>,
 ) -> Answer<Reply<CacheUsage>> {
     let full_name = format!("{owner}/{repo}");

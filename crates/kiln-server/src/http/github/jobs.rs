@@ -1,5 +1,7 @@
 //! Jobs in GitHub's shape.
 
+use std::collections::HashSet;
+
 use axum::Json as Reply;
 use axum::extract::State;
 use axum::extract::ws::WebSocketUpgrade;
@@ -9,48 +11,56 @@ use axum::response::Response;
 use kiln_core::access::Right;
 use kiln_proto::github::{Job, Jobs, Nothing};
 use kiln_proto::live::{LiveEvent, Message};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-use super::list::{Paging, Window};
+use super::list::{Asked, Paging, Window};
+use super::params::OfJobs;
 use super::runs::{attempt_number, known};
 use super::shape;
 use crate::app::{App, Shared};
-use crate::auth::Caller;
-use crate::http::api::{OfLive, job_id, live, log_stream, run_id};
+use crate::auth::{Caller, OfRepo};
+use crate::http::api::{OfLive, job_id, live, run_id};
 use crate::http::error::{Answer, Failure};
 use crate::http::extract::{Path, Query as Params};
 use crate::http::openapi::Problems;
+use crate::http::routes::{Routes, routes};
 use crate::service::change::{self, What};
 use crate::service::jobs::Seen;
-use crate::service::log::{Form, Reading};
 use crate::service::runs::{self, Attempt, Named};
 
-pub(super) fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new()
+pub(super) fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(of_run))
         .routes(routes!(of_attempt))
         .routes(routes!(one))
-        .routes(routes!(logs))
         .routes(routes!(live_log))
         .routes(routes!(rerun))
 }
 
 #[utoipa::path(
     get, path = "/repos/{owner}/{repo}/actions/runs/{run_id}/jobs", tag = "github",
-    params(("owner" = String, Path), ("repo" = String, Path), ("run_id" = String, Path), Paging),
+    params(("owner" = String, Path), ("repo" = String, Path), ("run_id" = String, Path), OfJobs),
     responses((status = 200, body = Jobs), Problems)
 )]
 async fn of_run(
     State(app): State<Shared>,
-    caller: Caller,
+    OfRepo(caller): OfRepo,
     Path((owner, repo, run_id)): Path<(String, String, String)>,
-    Params(paging): Params<Paging>,
+    asked: Asked,
+    Params(which): Params<OfJobs>,
 ) -> Answer<(HeaderMap, Reply<Jobs>)> {
-    let window = paging.window()?;
+    let window = which.window()?;
     let run = known(&app, &caller, Right::Read, (&owner, &repo, &run_id)).await?;
-    let found = runs::attempt(&app, &caller, run, None).await?;
-    Ok(list(&app, &found, window))
+    let mut found = runs::attempt(&app, &caller, run, None).await?;
+    if which.all()? {
+        let mut known: HashSet<_> = found.jobs.iter().filter_map(|job| job.id).collect();
+        for number in (1..found.view.attempt).rev() {
+            let earlier = runs::attempt(&app, &caller, run, Some(number)).await?;
+            let new =
+                earlier.jobs.into_iter().filter(|job| job.id.is_some_and(|id| known.insert(id)));
+            found.jobs.extend(new);
+        }
+    }
+    Ok(list(&app, &found, (window, &asked)))
 }
 
 #[utoipa::path(
@@ -64,29 +74,27 @@ async fn of_run(
 )]
 async fn of_attempt(
     State(app): State<Shared>,
-    caller: Caller,
+    OfRepo(caller): OfRepo,
     Path((owner, repo, run_id, number)): Path<(String, String, String, String)>,
+    asked: Asked,
     Params(paging): Params<Paging>,
 ) -> Answer<(HeaderMap, Reply<Jobs>)> {
     let window = paging.window()?;
     let run = known(&app, &caller, Right::Read, (&owner, &repo, &run_id)).await?;
     let number = attempt_number(&number)?;
     let found = runs::attempt(&app, &caller, run, Some(number)).await?;
-    Ok(list(&app, &found, window))
+    Ok(list(&app, &found, (window, &asked)))
 }
 
-fn list(app: &App, found: &Attempt, window: Window) -> (HeaderMap, Reply<Jobs>) {
+fn list(app: &App, found: &Attempt, (window, asked): (Window, &Asked)) -> (HeaderMap, Reply<Jobs>) {
     let total_count = found.jobs.len() as u64;
     let shown = found.jobs.iter().skip(window.skip).take(window.take);
     let jobs = shown.map(|job| shape::job(app, &found.named, job)).collect();
-    let Named { run, repo, .. } = &found.named;
-    let url =
-        format!("{}/repos/{}/actions/runs/{}/jobs", app.config.public_url, repo.full(), run.id);
-    (window.links(&url, total_count), Reply(Jobs { total_count, jobs }))
+    (window.links(app, asked, total_count), Reply(Jobs { total_count, jobs }))
 }
 
 /// A job of the repository that the address names.
-async fn find(
+pub(super) async fn find(
     app: &Shared,
     caller: &Caller,
     right: Right,
@@ -107,26 +115,11 @@ async fn find(
 )]
 async fn one(
     State(app): State<Shared>,
-    caller: Caller,
+    OfRepo(caller): OfRepo,
     Path((owner, repo, job)): Path<(String, String, String)>,
 ) -> Answer<Reply<Job>> {
     let (named, job) = find(&app, &caller, Right::Read, (&owner, &repo, &job)).await?;
     Ok(Reply(shape::job(&app, &named, &job)))
-}
-
-/// The lines of the last claim, each with its time.
-#[utoipa::path(
-    get, path = "/repos/{owner}/{repo}/actions/jobs/{job_id}/logs", tag = "github",
-    params(("owner" = String, Path), ("repo" = String, Path), ("job_id" = String, Path)),
-    responses((status = 200, description = "Lines", body = String, content_type = "text/plain"), Problems)
-)]
-async fn logs(
-    State(app): State<Shared>,
-    caller: Caller,
-    Path((owner, repo, job)): Path<(String, String, String)>,
-) -> Answer<Response> {
-    let (_, job) = find(&app, &caller, Right::Read, (&owner, &repo, &job)).await?;
-    log_stream(app, &job, Reading { form: Form::Timed, ..Reading::default() }).await
 }
 
 /// What a job prints, as it prints it: messages on a WebSocket, or a stream of events.
@@ -144,7 +137,7 @@ async fn logs(
 )]
 async fn live_log(
     State(app): State<Shared>,
-    caller: Caller,
+    OfRepo(caller): OfRepo,
     Path((owner, repo, run, job)): Path<(String, String, String, String)>,
     Params(which): Params<OfLive>,
     headers: HeaderMap,
@@ -164,7 +157,7 @@ async fn live_log(
 )]
 async fn rerun(
     State(app): State<Shared>,
-    caller: Caller,
+    OfRepo(caller): OfRepo,
     Path((owner, repo, job)): Path<(String, String, String)>,
 ) -> Answer<(StatusCode, Reply<Nothing>)> {
     let (named, job) = find(&app, &caller, Right::Write, (&owner, &repo, &job)).await?;

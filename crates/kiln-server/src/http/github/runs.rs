@@ -5,26 +5,27 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use kiln_core::access::Right;
 use kiln_core::id::{RunId, WorkflowId};
-use kiln_proto::github::{Nothing, WorkflowRun, WorkflowRuns};
+use kiln_proto::github::{Nothing, Timing, WorkflowRun, WorkflowRuns};
 use kiln_store::{Page, Scope, Tx};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-use super::list::Filter;
+use super::list::{Asked, Filter};
 use super::shape;
 use crate::app::Shared;
-use crate::auth::Caller;
+use crate::auth::{Caller, OfRepo};
+use crate::clock;
 use crate::http::api::run_id;
 use crate::http::error::{Answer, Failure};
 use crate::http::extract::{Path, Query as Params};
 use crate::http::openapi::Problems;
+use crate::http::routes::{Routes, routes};
 use crate::service::change::{self, What};
 use crate::service::{repos, runs};
 
-pub(super) fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new()
+pub(super) fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(list))
-        .routes(routes!(one))
+        .routes(routes!(one, remove))
+        .routes(routes!(timing))
         .routes(routes!(attempt))
         .routes(routes!(cancel))
         .routes(routes!(force_cancel))
@@ -39,11 +40,12 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
 )]
 async fn list(
     State(app): State<Shared>,
-    caller: Caller,
+    OfRepo(caller): OfRepo,
     Path((owner, repo)): Path<(String, String)>,
+    asked: Asked,
     Params(filter): Params<Filter>,
 ) -> Answer<(HeaderMap, Reply<WorkflowRuns>)> {
-    of_repo(&app, &caller, &format!("{owner}/{repo}"), None, filter).await
+    of_repo(&app, &caller, &format!("{owner}/{repo}"), None, (filter, asked)).await
 }
 
 /// The runs of a repository, or of one of its workflows.
@@ -52,15 +54,15 @@ pub(super) async fn of_repo(
     caller: &Caller,
     full_name: &str,
     workflow: Option<WorkflowId>,
-    filter: Filter,
+    (filter, asked): (Filter, Asked),
 ) -> Answer<(HeaderMap, Reply<WorkflowRuns>)> {
     let (repo, _) = repos::find(app, caller, Right::Read, full_name).await?;
     let window = filter.window()?;
     let mut filter = filter.read()?;
     filter.repo = Some(repo.id);
     filter.workflow = workflow;
-    let (scope, asked) = (Scope::Org(repo.org), filter.clone());
-    let count = async move |tx: &mut Tx<'_>| kiln_store::runs::total(tx, scope, &asked).await;
+    let (scope, counted) = (Scope::Org(repo.org), filter.clone());
+    let count = async move |tx: &mut Tx<'_>| kiln_store::runs::total(tx, scope, &counted).await;
     let total_count = app.store.read(count).await?;
     let mut found = Vec::new();
     let mut page = window.first();
@@ -76,8 +78,7 @@ pub(super) async fn of_repo(
     }
     let shown = found.iter().skip(window.skip).take(window.take);
     let workflow_runs = shown.map(|named| shape::run(app, named)).collect();
-    let url = format!("{}/repos/{full_name}/actions/runs", app.config.public_url);
-    let links = window.links(&url, total_count);
+    let links = window.links(app, &asked, total_count);
     Ok((links, Reply(WorkflowRuns { total_count, workflow_runs })))
 }
 
@@ -100,12 +101,47 @@ pub(super) async fn known(
 )]
 async fn one(
     State(app): State<Shared>,
-    caller: Caller,
+    OfRepo(caller): OfRepo,
     Path((owner, repo, run_id)): Path<(String, String, String)>,
 ) -> Answer<Reply<WorkflowRun>> {
     let run = known(&app, &caller, Right::Read, (&owner, &repo, &run_id)).await?;
     let found = runs::attempt(&app, &caller, run, None).await?;
     Ok(Reply(shape::attempt(&app, &found)))
+}
+
+/// Removes a run that has ended, with its artifacts and its logs.
+#[utoipa::path(
+    delete, path = "/repos/{owner}/{repo}/actions/runs/{run_id}", tag = "github",
+    params(("owner" = String, Path), ("repo" = String, Path), ("run_id" = String, Path)),
+    responses((status = 204), Problems)
+)]
+async fn remove(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path((owner, repo, run_id)): Path<(String, String, String)>,
+) -> Answer<StatusCode> {
+    let run = known(&app, &caller, Right::Write, (&owner, &repo, &run_id)).await?;
+    change::remove(&app, &caller, run).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// How long a run took. Nothing of it is billed.
+#[utoipa::path(
+    get, path = "/repos/{owner}/{repo}/actions/runs/{run_id}/timing", tag = "github",
+    params(("owner" = String, Path), ("repo" = String, Path), ("run_id" = String, Path)),
+    responses((status = 200, body = Timing), Problems)
+)]
+async fn timing(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path((owner, repo, run_id)): Path<(String, String, String)>,
+) -> Answer<Reply<Timing>> {
+    let run = known(&app, &caller, Right::Read, (&owner, &repo, &run_id)).await?;
+    let run = runs::find(&app, &caller, Right::Read, run).await?.run;
+    let until = run.ended.unwrap_or_else(clock::now);
+    let took = until.since(run.started.unwrap_or(run.created)).as_millis();
+    let run_duration_ms = u64::try_from(took).unwrap_or(u64::MAX);
+    Ok(Reply(Timing { billable: Nothing {}, run_duration_ms }))
 }
 
 /// An attempt as addresses name it.
@@ -125,7 +161,7 @@ pub(super) fn attempt_number(text: &str) -> Answer<u32> {
 )]
 async fn attempt(
     State(app): State<Shared>,
-    caller: Caller,
+    OfRepo(caller): OfRepo,
     Path((owner, repo, run_id, number)): Path<(String, String, String, String)>,
 ) -> Answer<Reply<WorkflowRun>> {
     let run = known(&app, &caller, Right::Read, (&owner, &repo, &run_id)).await?;
@@ -141,7 +177,7 @@ async fn attempt(
 )]
 async fn cancel(
     State(app): State<Shared>,
-    caller: Caller,
+    OfRepo(caller): OfRepo,
     Path((owner, repo, run_id)): Path<(String, String, String)>,
 ) -> Answer<(StatusCode, Reply<Nothing>)> {
     let run = known(&app, &caller, Right::Write, (&owner, &repo, &run_id)).await?;
@@ -156,7 +192,7 @@ async fn cancel(
 )]
 async fn force_cancel(
     State(app): State<Shared>,
-    caller: Caller,
+    OfRepo(caller): OfRepo,
     Path((owner, repo, run_id)): Path<(String, String, String)>,
 ) -> Answer<(StatusCode, Reply<Nothing>)> {
     let run = known(&app, &caller, Right::Write, (&owner, &repo, &run_id)).await?;
@@ -171,7 +207,7 @@ async fn force_cancel(
 )]
 async fn rerun(
     State(app): State<Shared>,
-    caller: Caller,
+    OfRepo(caller): OfRepo,
     Path((owner, repo, run_id)): Path<(String, String, String)>,
 ) -> Answer<(StatusCode, Reply<Nothing>)> {
     let run = known(&app, &caller, Right::Write, (&owner, &repo, &run_id)).await?;
@@ -186,7 +222,7 @@ async fn rerun(
 )]
 async fn rerun_failed(
     State(app): State<Shared>,
-    caller: Caller,
+    OfRepo(caller): OfRepo,
     Path((owner, repo, run_id)): Path<(String, String, String)>,
 ) -> Answer<(StatusCode, Reply<Nothing>)> {
     let run = known(&app, &caller, Right::Write, (&owner, &repo, &run_id)).await?;

@@ -7,16 +7,17 @@ use kiln_store::directory::workflows;
 use kiln_store::runs::StepView;
 
 use crate::app::App;
+use crate::http::addresses::GITHUB;
 use crate::service::jobs::{self, Seen};
 use crate::service::names::RepoName;
 use crate::service::runs::{self, Attempt, Named};
 
 /// Where the interface of a repository begins.
 pub(super) fn base(app: &App, repo: &RepoName) -> String {
-    format!("{}/repos/{}", app.config.public_url, repo.full())
+    format!("{}{GITHUB}/repos/{}", app.config.public_url, repo.full())
 }
 
-fn user(login: &str) -> User {
+pub(super) fn user(login: &str) -> User {
     User { login: login.to_owned(), kind: "User".to_owned() }
 }
 
@@ -27,7 +28,7 @@ pub(super) fn time(at: Timestamp) -> String {
 }
 
 pub(super) fn run(app: &App, named: &Named) -> WorkflowRun {
-    let Named { run, repo, workflow } = named;
+    let Named { run, repo, workflow, .. } = named;
     let base = base(app, repo);
     let url = format!("{base}/actions/runs/{}", run.id);
     let earlier = run.attempt.checked_sub(1).filter(|attempt| *attempt > 0);
@@ -53,11 +54,14 @@ pub(super) fn run(app: &App, named: &Named) -> WorkflowRun {
         actor: user(&run.actor),
         triggering_actor: user(&run.actor),
         jobs_url: format!("{url}/jobs"),
+        logs_url: format!("{url}/logs"),
+        artifacts_url: format!("{url}/artifacts"),
         cancel_url: format!("{url}/cancel"),
         rerun_url: format!("{url}/rerun"),
         workflow_url: format!("{base}/actions/workflows/{}", run.workflow),
         previous_attempt_url: earlier.map(|attempt| format!("{url}/attempts/{attempt}")),
         pull_requests: Vec::new(),
+        head_repository: repository(app, repo, run.repo.0),
         repository: repository(app, repo, run.repo.0),
         url,
     }
@@ -82,12 +86,12 @@ pub(super) fn attempt(app: &App, found: &Attempt) -> WorkflowRun {
     shown
 }
 
-fn repository(app: &App, repo: &RepoName, id: i64) -> Repository {
+pub(super) fn repository(app: &App, repo: &RepoName, id: i64) -> Repository {
     Repository {
         id,
         name: repo.name.clone(),
         full_name: repo.full(),
-        owner: User { login: repo.owner.clone(), kind: "Organization".to_owned() },
+        owner: User::organization(&repo.owner),
         html_url: format!("{}/{}", app.config.public_url, repo.full()),
         url: base(app, repo),
     }
@@ -100,7 +104,7 @@ fn id_of(job: &Seen) -> JobId {
 }
 
 pub(super) fn job(app: &App, named: &Named, job: &Seen) -> Job {
-    let Named { run, repo, workflow } = named;
+    let Named { run, repo, workflow, .. } = named;
     let (base, id) = (base(app, repo), id_of(job));
     Job {
         id: id.0,
@@ -124,6 +128,7 @@ pub(super) fn job(app: &App, named: &Named, job: &Seen) -> Job {
         runner_name: job.runner_name.clone(),
         runner_group_id: None,
         runner_group_name: None,
+        check_run_url: format!("{base}/check-runs/{id}"),
         steps: job.steps.iter().map(step).collect(),
     }
 }

@@ -6,13 +6,12 @@ use axum::Json as Reply;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::StatusCode;
 use kiln_proto::content::{
-    Artifact, Artifacts, AskIdToken, Cache, Complete, FindCache, FoundCache, IdToken, NewArtifact,
-    NewCache, Reserved,
+    Artifact, Artifacts, AskIdToken, Cache, Complete, CompleteTree, FindCache, FindChunks,
+    FoundCache, FoundChunks, IdToken, NewArtifact, NewCache, NewPack, Reserved,
 };
 use kiln_proto::problem::Problem;
+use kiln_proto::result::{AskResult, FoundResult};
 use serde::Deserialize;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::params::Which;
 use super::who::Working;
@@ -20,13 +19,21 @@ use crate::app::Shared;
 use crate::http::error::Answer;
 use crate::http::extract::{Json, OptionalJson, Path, Query as Params};
 use crate::http::openapi::Problems;
-use crate::service::content::{artifacts, caches, identity};
+use crate::http::routes::{Routes, routes};
+use crate::service::content::{artifacts, caches, identity, results, trees};
 
 /// The most bytes of a question.
 const QUESTION: usize = 64 << 10;
+/// The same where it may hold many hashes.
+const HASHES: usize = 1 << 20;
 
-pub(super) fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new()
+pub(super) fn routes() -> Routes {
+    let trees = Routes::new()
+        .routes(routes!(find_chunks))
+        .routes(routes!(add_pack))
+        .routes(routes!(complete_tree))
+        .layer(DefaultBodyLimit::max(HASHES));
+    Routes::new()
         .routes(routes!(find_cache))
         .routes(routes!(create_cache))
         .routes(routes!(complete_cache))
@@ -34,7 +41,9 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(complete_artifact))
         .routes(routes!(delete_artifact))
         .routes(routes!(id_token))
+        .routes(routes!(ask_result))
         .layer(DefaultBodyLimit::max(QUESTION))
+        .merge(trees)
 }
 
 /// Which part of a path names something of the job.
@@ -101,6 +110,61 @@ async fn complete_cache(
     Json(said): Json<Complete>,
 ) -> Answer<Reply<Cache>> {
     caches::complete(&app, &lease, cache, &said).await.map(Reply)
+}
+
+/// Where chunks of trees lie
+///
+/// As far as a cache has them that the job may read.
+#[utoipa::path(
+    post, path = "/actions/jobs/{id}/attempts/{attempt}/caches/chunks", tag = "runners",
+    params(("id" = i64, Path), ("attempt" = u32, Path)), request_body = FindChunks,
+    responses((status = 200, body = FoundChunks), Problems)
+)]
+async fn find_chunks(
+    State(app): State<Shared>,
+    Working(lease): Working,
+    Json(asked): Json<FindChunks>,
+) -> Answer<Reply<FoundChunks>> {
+    trees::find(&app, &lease, &asked).await.map(Reply)
+}
+
+/// Say that a pack of chunks has been sent
+///
+/// Each chunk is compared with its SHA-256.
+#[utoipa::path(
+    post, path = "/actions/jobs/{id}/attempts/{attempt}/caches/packs", tag = "runners",
+    params(("id" = i64, Path), ("attempt" = u32, Path)), request_body = NewPack,
+    responses((status = 204), Problems)
+)]
+async fn add_pack(
+    State(app): State<Shared>,
+    Working(lease): Working,
+    Json(new): Json<NewPack>,
+) -> Answer<StatusCode> {
+    trees::add(&app, &lease, &new).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Say which tree a cache is
+///
+/// Its root and its packs have been sent before. Saying it again has the same answer.
+#[utoipa::path(
+    post, path = "/actions/jobs/{id}/attempts/{attempt}/caches/{cache}/tree", tag = "runners",
+    params(("id" = i64, Path), ("attempt" = u32, Path), ("cache" = i64, Path)),
+    request_body = CompleteTree,
+    responses(
+        (status = 200, body = Cache),
+        (status = 409, description = "A pack is missing", body = Problem),
+        Problems,
+    )
+)]
+async fn complete_tree(
+    State(app): State<Shared>,
+    Working(lease): Working,
+    Path(OfCache { cache }): Path<OfCache>,
+    Json(said): Json<CompleteTree>,
+) -> Answer<Reply<Cache>> {
+    trees::complete(&app, &lease, cache, said).await.map(Reply)
 }
 
 /// Reserve the name of an artifact
@@ -183,4 +247,21 @@ async fn id_token(
     OptionalJson(asked): OptionalJson<AskIdToken>,
 ) -> Answer<Reply<IdToken>> {
     identity::token(&app, &lease, asked).await.map(Reply)
+}
+
+/// Look for the result of an earlier job
+///
+/// Of the same repository and the same trust, green, with the same fingerprint, and with all that it left. If there
+/// is none, this job is remembered with the fingerprint. Asking again has the same answer.
+#[utoipa::path(
+    post, path = "/actions/jobs/{id}/attempts/{attempt}/result", tag = "runners",
+    params(("id" = i64, Path), ("attempt" = u32, Path)), request_body = AskResult,
+    responses((status = 200, body = FoundResult), Problems)
+)]
+async fn ask_result(
+    State(app): State<Shared>,
+    Working(lease): Working,
+    Json(asked): Json<AskResult>,
+) -> Answer<Reply<FoundResult>> {
+    results::ask(&app, &lease, &asked).await.map(Reply)
 }

@@ -6,13 +6,12 @@ use axum::http::StatusCode;
 use kiln_proto::problem::Problem;
 use kiln_proto::report::{Complete, Completed, Events, GiveBack, Heard, Stored};
 use serde::Deserialize;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::who::OfJob;
 use crate::app::Shared;
 use crate::http::error::Answer;
 use crate::http::extract::{Body, Json, OptionalJson, Query};
+use crate::http::routes::{Routes, routes};
 use crate::service::report;
 
 /// The most bytes of a log in one request.
@@ -20,9 +19,9 @@ const LOG: usize = 4 << 20;
 /// The most bytes of events, and of a last word with its outputs, in one request.
 const WORDS: usize = 8 << 20;
 
-pub(super) fn routes() -> OpenApiRouter<Shared> {
-    let log = OpenApiRouter::new().routes(routes!(append)).layer(DefaultBodyLimit::max(LOG));
-    let words = OpenApiRouter::new()
+pub(super) fn routes() -> Routes {
+    let log = Routes::new().routes(routes!(append)).layer(DefaultBodyLimit::max(LOG));
+    let words = Routes::new()
         .routes(routes!(events))
         .routes(routes!(complete))
         .routes(routes!(give_back))

@@ -9,8 +9,6 @@ use kiln_proto::headers::{ACCESS_TOKEN, QUEUE_SIZE};
 use kiln_proto::job::Job;
 use kiln_proto::problem::Problem;
 use kiln_proto::runner::{Claim, Heartbeat, HeartbeatAnswer, Register, Registered, Unregistered};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::who::Caller;
 use crate::app::{App, Shared};
@@ -18,13 +16,13 @@ use crate::fleet::Member;
 use crate::http::error::{Answer, Failure};
 use crate::http::extract::{Json, OptionalJson};
 use crate::http::middleware;
+use crate::http::routes::{Routes, routes};
 use crate::service;
 
-pub(super) fn routes() -> OpenApiRouter<Shared> {
+pub(super) fn routes() -> Routes {
     // Whoever registers has not said yet who they are: a body that never ends must not be waited for.
-    let strangers =
-        OpenApiRouter::new().routes(routes!(register)).layer(from_fn(middleware::in_time));
-    OpenApiRouter::new()
+    let strangers = Routes::new().routes(routes!(register)).layer(from_fn(middleware::in_time));
+    Routes::new()
         .merge(strangers)
         .routes(routes!(unregister))
         .routes(routes!(claim))
@@ -146,4 +144,19 @@ async fn heartbeat(
     OptionalJson(said): OptionalJson<Heartbeat>,
 ) -> Answer<JsonAnswer<HeartbeatAnswer>> {
     service::heartbeat::heartbeat(&app, &member, said).await.map(JsonAnswer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size<A, B, C, F>(_: impl FnOnce(A, B, C) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// Q5: thousands wait in it.
+    #[test]
+    fn a_runner_that_waits_takes_little_room() {
+        assert!(size(claim) <= 2_304, "{}", size(claim));
+    }
 }

@@ -6,12 +6,10 @@ mod lifecycle;
 mod params;
 mod who;
 
-use utoipa_axum::router::OpenApiRouter;
-
-use crate::app::Shared;
+use crate::http::routes::Routes;
 
 pub(super) use who::caller_of;
 
-pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().merge(lifecycle::routes()).merge(jobs::routes()).merge(content::routes())
+pub fn routes() -> Routes {
+    Routes::new().merge(lifecycle::routes()).merge(jobs::routes()).merge(content::routes())
 }

@@ -11,21 +11,20 @@ use axum::middleware::from_fn;
 use kiln_proto::headers::{API_KEY, WORKER_TOKEN};
 use kiln_proto::problem::Problem;
 use kiln_proto::worker::{Poll, Register, Registered, Unregistered};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::runner::caller_of;
 use crate::app::Shared;
 use crate::http::error::{Answer, Failure};
 use crate::http::extract::Json;
 use crate::http::middleware;
+use crate::http::routes::{Routes, routes};
 use crate::service::{register, worker};
 
-pub fn routes() -> OpenApiRouter<Shared> {
+pub fn routes() -> Routes {
     // The key is checked after the body: one that never ends must not be waited for.
     let strangers =
-        OpenApiRouter::new().routes(routes!(register_worker)).layer(from_fn(middleware::in_time));
-    OpenApiRouter::new().merge(strangers).routes(routes!(poll)).routes(routes!(unregister_worker))
+        Routes::new().routes(routes!(register_worker)).layer(from_fn(middleware::in_time));
+    Routes::new().merge(strangers).routes(routes!(poll)).routes(routes!(unregister_worker))
 }
 
 /// The registration key. Known before any body is read.

@@ -15,6 +15,7 @@ use tokio::sync::{oneshot, watch};
 use super::locked;
 use crate::logs::index::{Builder, Index, scan};
 use crate::logs::marker::append_within;
+use crate::logs::recent::Recent;
 use crate::logs::{LogError, sidecar};
 
 type Answer = Result<u64, LogError>;
@@ -30,6 +31,15 @@ pub(super) struct Log {
     length: watch::Sender<u64>,
     /// Held by the one who writes.
     writer: Mutex<Option<Writer>>,
+    recent: Recent,
+}
+
+/// What came of some puts: the length of the log, where its new bytes begin, and what each put is answered.
+struct Added {
+    length: u64,
+    before: u64,
+    fresh: Vec<u8>,
+    answers: Vec<Answer>,
 }
 
 #[derive(Debug, Default)]
@@ -57,8 +67,8 @@ struct Writer {
 
 impl Log {
     pub(super) fn new(path: PathBuf, object: PathBuf, limit: u64) -> Self {
-        let (waiting, writer) = (Mutex::default(), Mutex::default());
-        Self { path, object, limit, waiting, length: watch::Sender::new(0), writer }
+        let (waiting, writer, recent) = (Mutex::default(), Mutex::default(), Recent::default());
+        Self { path, object, limit, waiting, length: watch::Sender::new(0), writer, recent }
     }
 
     pub(super) fn follow(&self) -> watch::Receiver<u64> {
@@ -95,7 +105,8 @@ impl Log {
     fn write_batch(&self, puts: Vec<Put>) {
         let mut writer = locked(&self.writer);
         match self.add(&mut writer, &puts) {
-            Ok((length, answers)) => {
+            Ok(Added { length, before, fresh, answers }) => {
+                self.recent.add(before, fresh.into(), self.is_followed());
                 self.length.send_if_modified(|known| std::mem::replace(known, length) != length);
                 for (put, answer) in puts.into_iter().zip(answers) {
                     // Whoever asked may have gone; the bytes are there all the same.
@@ -114,7 +125,7 @@ impl Log {
     }
 
     /// Adds what is new, with one flush for all. Another server may have the file open, too.
-    fn add(&self, writer: &mut Option<Writer>, puts: &[Put]) -> io::Result<(u64, Vec<Answer>)> {
+    fn add(&self, writer: &mut Option<Writer>, puts: &[Put]) -> io::Result<Added> {
         // An archive may take the file's place once or, after a crash of the archiver, never again.
         for _ in 0..3 {
             if writer.is_none() && self.object.exists() {
@@ -134,14 +145,20 @@ impl Log {
     }
 
     /// What is there can be said again; nothing can be added.
-    fn answer_archived(&self, puts: &[Put]) -> io::Result<(u64, Vec<Answer>)> {
+    fn answer_archived(&self, puts: &[Put]) -> io::Result<Added> {
         let length = super::archived::table(&self.object)?.map_or(0, |table| table.index.length);
         let answer = |put: &Put| {
             let end = put.from.saturating_add(put.bytes.len() as u64);
             let is_known = end <= length || length > self.limit;
             if is_known { Ok(end.max(length.min(self.limit))) } else { Err(LogError::Closed) }
         };
-        Ok((length, puts.iter().map(answer).collect()))
+        let answers = puts.iter().map(answer).collect();
+        Ok(Added { length, before: length, fresh: Vec::new(), answers })
+    }
+
+    /// Bytes from here on, if they are at hand.
+    pub(super) fn recent(&self, from: u64, limit: usize) -> Option<Bytes> {
+        self.recent.get(from, limit)
     }
 }
 
@@ -170,10 +187,10 @@ impl Writer {
         Ok(writer.as_mut().expect("it was opened just now"))
     }
 
-    fn add(&mut self, before: u64, puts: &[Put], limit: u64) -> io::Result<(u64, Vec<Answer>)> {
+    fn add(&mut self, before: u64, puts: &[Put], limit: u64) -> io::Result<Added> {
         let (fresh, length, answers) = news(before, puts, limit);
         if fresh.is_empty() {
-            return Ok((length, answers));
+            return Ok(Added { length, before, fresh, answers });
         }
         let written = self.file.write_all(&fresh).and_then(|()| self.file.sync_data());
         if let Err(error) = written {
@@ -185,7 +202,7 @@ impl Writer {
             tracing::warn!(%error, "the index of a log cannot be written");
             self.builder = Builder::default();
         }
-        Ok((length, answers))
+        Ok(Added { length, before, fresh, answers })
     }
 
     /// Keeps the index up to date. What others wrote, or was there before, is read once.

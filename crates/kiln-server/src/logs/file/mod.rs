@@ -11,7 +11,7 @@
 mod archived;
 mod live;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -26,7 +26,7 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
 use super::index::Index;
-use super::{Future, LogId, Logs};
+use super::{Future, Held, LogId, Logs};
 use archived::Tables;
 use live::Log;
 
@@ -97,6 +97,12 @@ impl Folder {
         log
     }
 
+    /// Bytes that were just written, if somebody watches.
+    fn recent(&self, id: LogId, from: u64, limit: usize) -> Option<Bytes> {
+        let log = locked(&self.logs).get(&id).map(Arc::clone)?;
+        log.recent(from, limit)
+    }
+
     fn length(&self, id: LogId) -> io::Result<u64> {
         match fs::metadata(self.growing(id)) {
             Ok(found) => Ok(found.len()),
@@ -163,6 +169,18 @@ impl Folder {
         Ok(found)
     }
 
+    /// The runs that have archived logs.
+    fn all_archived(&self) -> io::Result<Vec<RunId>> {
+        let files = match fs::read_dir(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            other => other?,
+        };
+        let name = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok().map(RunId);
+        let mut runs: Vec<RunId> = files.flatten().filter_map(name).collect();
+        runs.sort_unstable();
+        Ok(runs)
+    }
+
     fn forget(&self, run: RunId) -> io::Result<()> {
         locked(&self.logs).retain(|log, _| log.job.run() != run);
         self.tables.forget(run);
@@ -195,6 +213,10 @@ impl Logs for FileLogs {
     }
 
     fn read(&self, id: LogId, from: u64, limit: usize) -> Future<'_, Bytes> {
+        // A thousand viewers of a line would be a thousand threads with a file each.
+        if let Some(bytes) = self.0.recent(id, from, limit) {
+            return Box::pin(std::future::ready(Ok(bytes)));
+        }
         self.blocking(move |folder| folder.read(id, from, limit).map(Bytes::from))
     }
 
@@ -230,18 +252,41 @@ impl Logs for FileLogs {
         })
     }
 
-    fn runs(&self, after: RunId, before: Timestamp, limit: usize) -> Future<'_, Vec<RunId>> {
+    fn runs(
+        &self,
+        after: RunId,
+        before: Timestamp,
+        limit: usize,
+    ) -> Future<'_, Vec<(RunId, Timestamp)>> {
         self.blocking(move |folder| {
-            let files = match fs::read_dir(&folder.path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-                other => other?,
-            };
-            let name = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok().map(RunId);
-            let mut runs: Vec<RunId> = files.flatten().filter_map(name).collect();
+            let mut runs = folder.all_archived()?;
             runs.retain(|run| *run > after);
-            runs.sort_unstable();
-            let is_old = |run: &RunId| is_untouched(&folder.of_run(*run), before);
-            Ok(runs.into_iter().filter(is_old).take(limit).collect())
+            let old = |run| {
+                let at = last_written(&folder.of_run(run)).filter(|at| *at < before)?;
+                Some((run, at))
+            };
+            Ok(runs.into_iter().filter_map(old).take(limit).collect())
+        })
+    }
+
+    fn sizes(&self) -> Future<'_, Vec<Held>> {
+        self.blocking(|folder| {
+            let mut held: BTreeMap<RunId, Held> = BTreeMap::new();
+            let mut add = |run: RunId, file: &Path| {
+                // What is archived at this moment is counted the next time.
+                let Ok(found) = fs::metadata(file) else { return };
+                let one = held.entry(run).or_insert(Held { run, logs: 0, bytes: 0 });
+                one.logs += 1;
+                one.bytes += found.len();
+            };
+            for run in folder.all_archived()? {
+                let Ok(files) = fs::read_dir(folder.of_run(run)) else { continue };
+                files.flatten().for_each(|file| add(run, &file.path()));
+            }
+            for log in folder.all_growing()? {
+                add(log.job.run(), &folder.growing(log));
+            }
+            Ok(held.into_values().collect())
         })
     }
 
@@ -250,20 +295,24 @@ impl Logs for FileLogs {
     }
 }
 
-/// What cannot be looked at is as good as new.
-fn was_written_before(path: &Path, then: Timestamp) -> bool {
-    let written = || {
-        let age = fs::metadata(path).ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
-        u64::try_from(age.as_millis()).ok()
-    };
-    written().is_some_and(|at| at < then.0)
+/// None for what cannot be looked at.
+fn written(path: &Path) -> Option<Timestamp> {
+    let age = fs::metadata(path).ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    u64::try_from(age.as_millis()).ok().map(Timestamp)
 }
 
-/// Whether nothing in a folder was written since. What cannot be looked at is left alone.
-fn is_untouched(folder: &Path, since: Timestamp) -> bool {
-    let Ok(mut files) = fs::read_dir(folder) else { return false };
-    was_written_before(folder, since)
-        && files.all(|file| file.is_ok_and(|file| was_written_before(&file.path(), since)))
+/// What cannot be looked at is as good as new.
+fn was_written_before(path: &Path, then: Timestamp) -> bool {
+    written(path).is_some_and(|at| at < then)
+}
+
+/// When something in a folder was last written. What cannot be looked at is left alone.
+fn last_written(folder: &Path) -> Option<Timestamp> {
+    let mut last = written(folder)?;
+    for file in fs::read_dir(folder).ok()? {
+        last = last.max(written(&file.ok()?.path())?);
+    }
+    Some(last)
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,6 +1,7 @@
 //! Logs on a disk: what is acknowledged, what survives, and that both forms read alike.
 
 use std::fs::File;
+use std::io::Write as _;
 
 use kiln_core::id::JobId;
 use kiln_proto::log::Line;
@@ -50,6 +51,36 @@ async fn what_is_there_is_skipped_and_gaps_are_refused() {
     again.forget(RunId(3)).await.unwrap();
     assert_eq!(again.length(log(1)).await.unwrap(), 0);
     assert_eq!(put(&again, 0, "new").await, Ok(3));
+}
+
+/// W3
+#[tokio::test]
+async fn those_who_watch_read_from_memory_what_was_just_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let logs = FileLogs::new(folder.path(), 1 << 20);
+    assert_eq!(put(&logs, 0, "one\n").await, Ok(4));
+    let eyes = logs.follow(log(1));
+    assert_eq!(put(&logs, 4, "two\n").await, Ok(8));
+    assert_eq!(put(&logs, 8, "three\n").await, Ok(14));
+    let path = folder.path().join("live").join(format!("{}.log", log(1).name()));
+    // Another server adds to the file, and then this one does.
+    File::options().append(true).open(&path).unwrap().write_all(b"x\n").unwrap();
+    assert_eq!(
+        &*logs.read(log(1), 4, 99).await.unwrap(),
+        b"two\nthree\n",
+        "as far as it is at hand"
+    );
+    assert_eq!(&*logs.read(log(1), 14, 99).await.unwrap(), b"x\n", "the rest is in the file");
+    assert_eq!(put(&logs, 16, "four\n").await, Ok(21));
+    assert_eq!(all(&logs).await, "one\ntwo\nthree\nx\nfour\n");
+    let hidden = path.with_extension("hidden");
+    fs::rename(&path, &hidden).unwrap();
+    assert_eq!(&*logs.read(log(1), 16, 3).await.unwrap(), b"fou", "without the file");
+    assert!(logs.read(log(1), 4, 9).await.unwrap().is_empty());
+    fs::rename(&hidden, &path).unwrap();
+    drop(eyes);
+    assert_eq!(put(&logs, 21, "five\n").await, Ok(26));
+    assert_eq!(&*logs.read(log(1), 16, 99).await.unwrap(), b"four\nfive\n");
 }
 
 #[tokio::test]
@@ -355,7 +386,8 @@ async fn logs_that_grow_are_listed_and_forgotten_with_their_run() {
     assert_eq!(logs.growing(Some(log(1)), soon, 1).await.unwrap(), [log(2)]);
     assert_eq!(logs.growing(None, Timestamp(1), 10).await.unwrap(), []);
     logs.archive(log(1)).await.unwrap();
-    assert_eq!(logs.runs(RunId(0), soon, 10).await.unwrap(), [RunId(3)]);
+    let runs = logs.runs(RunId(0), soon, 10).await.unwrap();
+    assert_eq!(runs.iter().map(|(run, _)| *run).collect::<Vec<_>>(), [RunId(3)]);
     logs.forget(RunId(3)).await.unwrap();
     assert_eq!(logs.growing(None, soon, 10).await.unwrap(), [other]);
     assert_eq!(logs.runs(RunId(0), soon, 10).await.unwrap(), []);

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::ObjectLogs;
 use crate::logs::index::Index;
-use crate::logs::{Future, LogId, Logs};
+use crate::logs::{Future, Held, LogId, Logs};
 
 impl Logs for ObjectLogs {
     fn append(&self, log: LogId, from: u64, bytes: Bytes) -> Future<'_, u64> {
@@ -21,12 +21,7 @@ impl Logs for ObjectLogs {
     }
 
     fn length(&self, log: LogId) -> Future<'_, u64> {
-        Box::pin(async move {
-            let found = self.0.log(log);
-            let mut known = found.known.lock().await;
-            self.0.refresh(log, &mut known).await?;
-            Ok(known.length())
-        })
+        Box::pin(self.0.length(log))
     }
 
     fn read(&self, log: LogId, from: u64, limit: usize) -> Future<'_, Bytes> {
@@ -58,11 +53,17 @@ impl Logs for ObjectLogs {
         Box::pin(self.0.archive(log))
     }
 
-    fn runs(&self, after: RunId, before: Timestamp, limit: usize) -> Future<'_, Vec<RunId>> {
-        Box::pin(async move {
-            let found = self.0.runs(after).await?.into_iter();
-            Ok(found.filter(|(_, at)| *at < before).map(|(run, _)| run).take(limit).collect())
-        })
+    fn runs(
+        &self,
+        after: RunId,
+        before: Timestamp,
+        limit: usize,
+    ) -> Future<'_, Vec<(RunId, Timestamp)>> {
+        Box::pin(self.0.runs(after, before, limit))
+    }
+
+    fn sizes(&self) -> Future<'_, Vec<Held>> {
+        Box::pin(self.0.sizes())
     }
 
     fn forget(&self, run: RunId) -> Future<'_, ()> {

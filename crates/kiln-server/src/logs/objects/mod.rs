@@ -7,30 +7,36 @@
 //!
 //! Objects never change. The same bytes may be in more than one: when a request that was believed to be lost arrives
 //! at another server after all. What a log is follows from the names alone, so that any server can go on with it.
+//!
+//! Whoever writes waits for nobody who reads: what is known of a log is locked to be looked at, never while the
+//! store is asked.
 
 mod chunks;
+mod lists;
 mod logs;
+mod pack;
 mod place;
+mod read;
 
 use std::collections::HashMap;
-use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use kiln_blob::Backend;
 use kiln_core::id::RunId;
-use kiln_core::time::Timestamp;
 use tokio::sync::{Mutex as Turn, watch};
+use tokio::time::Instant;
 
-use super::archive::{self, Parsed, TAIL, Table};
-use super::index::{Builder, Index};
+use super::archive::Table;
+use super::index::Builder;
 use super::marker::append_within;
+use super::recent::Recent;
 use super::{LogError, LogId};
 use chunks::Chunks;
-use place::{Listed, Objects};
+use lists::Live;
+use place::Objects;
+use read::Extent;
 
-/// How many objects are listed at a time.
-const LIST: usize = 1_000;
 /// How many logs are remembered when nobody writes or watches.
 const REMEMBERED: usize = 256;
 
@@ -44,13 +50,20 @@ struct Shelf {
     /// What is longer is cut.
     limit: u64,
     logs: Mutex<HashMap<LogId, Arc<Log>>>,
+    live: Live,
 }
 
 /// A log as this server knows it.
 #[derive(Debug)]
 struct Log {
-    /// Held by whoever asks the store about it.
-    known: Turn<Known>,
+    /// Held by whoever writes: the pieces of a log come one after the other, as its runner sends them.
+    writing: Turn<()>,
+    /// Held by the reader who asks the store what others wrote, for all who want to know.
+    asking: Turn<()>,
+    /// Held by the reader who looks where lines are, for all who want to know.
+    indexing: Turn<()>,
+    known: Mutex<Known>,
+    recent: Recent,
     length: watch::Sender<u64>,
 }
 
@@ -61,6 +74,9 @@ struct Known {
     builder: Builder,
     /// Once it is archived, nothing else counts.
     table: Option<Arc<Table>>,
+    /// When the store was last asked for what is new, and for everything, and answered.
+    asked: Option<Instant>,
+    asked_all: Option<Instant>,
 }
 
 impl Known {
@@ -70,6 +86,41 @@ impl Known {
             None => self.chunks.length(),
         }
     }
+}
+
+impl Log {
+    fn new() -> Self {
+        Self {
+            writing: Turn::default(),
+            asking: Turn::default(),
+            indexing: Turn::default(),
+            known: Mutex::default(),
+            recent: Recent::default(),
+            length: watch::Sender::new(0),
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        locked(&self.known)
+    }
+
+    fn is_followed(&self) -> bool {
+        self.length.receiver_count() > 0
+    }
+
+    /// What was just put is known.
+    fn added(&self, before: u64, fresh: Bytes) {
+        let mut known = self.known();
+        if known.builder.length() == before {
+            known.builder.add(&fresh);
+        }
+        known.chunks.add(before, before + fresh.len() as u64);
+        self.recent.add(before, fresh, self.is_followed());
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl LogId {
@@ -90,73 +141,32 @@ fn run_folder(run: RunId) -> String {
 impl ObjectLogs {
     /// Logs beside the other bytes of this backend; each has `limit` bytes at most.
     pub fn new(backend: Arc<dyn Backend>, limit: u64) -> Self {
-        let objects = Objects(backend);
-        Self(Arc::new(Shelf { objects, limit, logs: Mutex::default() }))
+        let (objects, logs, live) = (Objects(backend), Mutex::default(), Live::default());
+        Self(Arc::new(Shelf { objects, limit, logs, live }))
     }
 }
 
 impl Shelf {
     fn log(&self, id: LogId) -> Arc<Log> {
-        let mut logs = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut logs = locked(&self.logs);
         if logs.len() >= REMEMBERED && !logs.contains_key(&id) {
-            let rests =
-                |log: &Arc<Log>| Arc::strong_count(log) == 1 && log.length.receiver_count() == 0;
+            let rests = |log: &Arc<Log>| Arc::strong_count(log) == 1 && !log.is_followed();
             logs.retain(|_, log| !rests(log));
         }
-        let new = || Arc::new(Log { known: Turn::default(), length: watch::Sender::new(0) });
-        Arc::clone(logs.entry(id).or_insert_with(new))
-    }
-
-    /// Looks what other servers have added, and whether it is archived.
-    async fn refresh(&self, id: LogId, known: &mut Known) -> Result<(), LogError> {
-        if known.table.is_some() {
-            return Ok(());
-        }
-        let folder = id.folder();
-        let names = self.names(&folder).await?;
-        known.chunks = Chunks::of(names.iter().map(|listed| listed.name.as_str()), &folder);
-        if known.chunks.length() == 0 || known.chunks.length() < known.builder.length() {
-            // What became of it is one object; the pieces are removed after that is there.
-            known.table = self.table(&id.object()).await?.map(Arc::new);
-        }
-        Ok(())
-    }
-
-    async fn names(&self, folder: &str) -> Result<Vec<Listed>, LogError> {
-        let mut all: Vec<Listed> = Vec::new();
-        loop {
-            let after = all.last().map(|last| last.name.clone());
-            let more = self.objects.list(folder, after.as_deref(), LIST).await?;
-            let is_last = more.len() < LIST;
-            all.extend(more);
-            if is_last {
-                return Ok(all);
-            }
-        }
-    }
-
-    async fn table(&self, name: &str) -> Result<Option<Table>, LogError> {
-        let Some(size) = self.objects.size(name).await? else { return Ok(None) };
-        let mut wanted = TAIL;
-        loop {
-            let start = size.saturating_sub(wanted);
-            let Some(tail) = self.objects.get(name, start, size).await? else { return Ok(None) };
-            match Table::parse(&tail, size)? {
-                Parsed::Table(table) => return Ok(Some(table)),
-                Parsed::More(more) => wanted = more,
-            }
-        }
+        Arc::clone(logs.entry(id).or_insert_with(|| Arc::new(Log::new())))
     }
 
     async fn append(&self, id: LogId, from: u64, bytes: Bytes) -> Result<u64, LogError> {
         let log = self.log(id);
-        // Puts of one log come one after the other, as its runner sends them.
-        let mut known = log.known.lock().await;
-        if from > known.chunks.length() || known.chunks.length() == 0 {
-            self.refresh(id, &mut known).await?;
-        }
+        let _turn = log.writing.lock().await;
         let end = from.saturating_add(bytes.len() as u64);
-        let length = known.length();
+        let mut length = log.known().length();
+        let is_plain = length > 0 && (from == length || end <= length);
+        if length <= self.limit && !is_plain {
+            // Somebody else has written to it, or may have.
+            self.look(id, &log, Extent::News).await?;
+            length = log.known().length();
+        }
         if length > self.limit {
             return Ok(end);
         }
@@ -166,175 +176,20 @@ impl Shelf {
         if end <= length {
             return Ok(length);
         }
-        if known.table.is_some() {
+        if log.known().table.is_some() {
             return Err(LogError::Closed);
         }
         let skipped = usize::try_from(length - from).unwrap_or(usize::MAX);
         let mut fresh = Vec::new();
         let added = append_within(&mut fresh, &bytes[skipped..], self.limit - length, self.limit);
+        let fresh = Bytes::from(fresh);
         let name = chunks::name(&id.folder(), length, length + added);
-        self.objects.put(&name, fresh.clone().into()).await?;
-        if known.builder.length() == length {
-            known.builder.add(&fresh);
-        }
-        known.chunks.add(length, length + added);
+        self.objects.put(&name, fresh.clone()).await?;
+        self.live.note(id);
+        log.added(length, fresh);
         let length = length + added;
         log.length.send_if_modified(|seen| std::mem::replace(seen, length) != length);
         Ok(end.max(length.min(self.limit)))
-    }
-
-    async fn read(&self, id: LogId, from: u64, limit: usize) -> Result<Bytes, LogError> {
-        let log = self.log(id);
-        let mut known = log.known.lock().await;
-        if known.chunks.find(from).is_none() {
-            self.refresh(id, &mut known).await?;
-        }
-        if let Some(bytes) = self.read_chunk(id, &known.chunks, from, limit).await? {
-            return Ok(bytes);
-        }
-        // It may have been archived since the names were listed.
-        self.refresh(id, &mut known).await?;
-        let table = known.table.clone();
-        drop(known);
-        match table {
-            Some(table) => self.read_archived(id, &table, from, limit).await,
-            None => Ok(Bytes::new()),
-        }
-    }
-
-    /// None if there is nothing there, or nothing any more.
-    async fn read_chunk(
-        &self,
-        id: LogId,
-        chunks: &Chunks,
-        from: u64,
-        limit: usize,
-    ) -> Result<Option<Bytes>, LogError> {
-        let Some((start, end)) = chunks.find(from) else { return Ok(None) };
-        let name = chunks::name(&id.folder(), start, end);
-        let to = end.min(from.saturating_add(limit as u64));
-        self.objects.get(&name, from - start, to - start).await
-    }
-
-    async fn read_archived(
-        &self,
-        id: LogId,
-        table: &Arc<Table>,
-        from: u64,
-        limit: usize,
-    ) -> Result<Bytes, LogError> {
-        let place = table.index.blocks.partition_point(|block| block.end <= from);
-        let Some(block) = table.index.blocks.get(place).copied() else { return Ok(Bytes::new()) };
-        let range = table.frame(place);
-        let frame = self.objects.get(&id.object(), range.start, range.end).await?;
-        let Some(frame) = frame else { return Ok(Bytes::new()) };
-        let table = Arc::clone(table);
-        let unpack = move || table.unpack(place, &frame);
-        let bytes = tokio::task::spawn_blocking(unpack).await.map_err(io::Error::other)??;
-        let bytes = Bytes::from(bytes);
-        let skipped = usize::try_from(from - block.start).unwrap_or(usize::MAX);
-        Ok(bytes.slice(skipped..bytes.len().min(skipped.saturating_add(limit))))
-    }
-
-    async fn index(&self, id: LogId, over: bool) -> Result<Index, LogError> {
-        let log = self.log(id);
-        let mut known = log.known.lock().await;
-        self.refresh(id, &mut known).await?;
-        if let Some(table) = &known.table {
-            return Ok(table.index.clone());
-        }
-        // Only what came since the last time is read.
-        while known.builder.length() < known.chunks.length() {
-            let at = known.builder.length();
-            let more = self.read_chunk(id, &known.chunks, at, usize::MAX).await?;
-            let Some(more) = more.filter(|more| !more.is_empty()) else { break };
-            known.builder.add(&more);
-        }
-        Ok(known.builder.snapshot(over))
-    }
-
-    async fn archive(&self, id: LogId) -> Result<bool, LogError> {
-        let pieces = self.names(&id.folder()).await?;
-        if pieces.is_empty() {
-            return Ok(false);
-        }
-        let object = id.object();
-        if self.objects.size(&object).await?.is_none() {
-            let index = self.index(id, true).await?;
-            let packed = self.packed(id, &index).await?;
-            self.objects.put(&object, packed.into()).await?;
-        }
-        for piece in pieces {
-            self.objects.delete(&piece.name).await?;
-        }
-        let log = self.log(id);
-        *log.known.lock().await = Known::default();
-        Ok(true)
-    }
-
-    /// The object, which is small beside the log.
-    async fn packed(&self, id: LogId, index: &Index) -> Result<Vec<u8>, LogError> {
-        let mut packer = archive::Packer::new(Vec::new())?;
-        for block in &index.blocks {
-            let mut bytes = Vec::new();
-            while (bytes.len() as u64) < block.end - block.start {
-                let from = block.start + bytes.len() as u64;
-                let left = usize::try_from(block.end - from).unwrap_or(usize::MAX);
-                let more = self.read(id, from, left).await?;
-                if more.is_empty() {
-                    return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
-                }
-                bytes.extend_from_slice(&more);
-            }
-            let block = *block;
-            let pack = move || packer.add(&block, &bytes).map(|()| packer);
-            packer = tokio::task::spawn_blocking(pack).await.map_err(io::Error::other)??;
-        }
-        Ok(packer.finish()?)
-    }
-
-    async fn forget(&self, run: RunId) -> Result<(), LogError> {
-        self.logs
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .retain(|log, _| log.job.run() != run);
-        for listed in self.names(&run_folder(run)).await? {
-            self.objects.delete(&listed.name).await?;
-        }
-        for listed in self.names("live").await? {
-            if chunks::log_of(&listed.name).is_some_and(|log| log.job.run() == run) {
-                self.objects.delete(&listed.name).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Logs that grow, each with the time of its last piece.
-    async fn growing(&self) -> Result<Vec<(LogId, Timestamp)>, LogError> {
-        let mut found: HashMap<LogId, Timestamp> = HashMap::new();
-        for listed in self.names("live").await? {
-            if let Some(log) = chunks::log_of(&listed.name) {
-                let latest = found.entry(log).or_insert(listed.modified);
-                *latest = listed.modified.max(*latest);
-            }
-        }
-        let mut found: Vec<_> = found.into_iter().collect();
-        found.sort_unstable();
-        Ok(found)
-    }
-
-    /// Runs above one, each with the time of its last object.
-    async fn runs(&self, after: RunId) -> Result<Vec<(RunId, Timestamp)>, LogError> {
-        let mut found: Vec<(RunId, Timestamp)> = Vec::new();
-        for listed in self.names("runs").await? {
-            let run = listed.name.split('/').nth(1).and_then(|text| text.parse().ok()).map(RunId);
-            match (run.filter(|run| *run > after), found.last_mut()) {
-                (Some(run), Some((last, at))) if *last == run => *at = listed.modified.max(*at),
-                (Some(run), _) => found.push((run, listed.modified)),
-                (None, _) => {}
-            }
-        }
-        Ok(found)
     }
 }
 

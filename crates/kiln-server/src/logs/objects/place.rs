@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use bytes::Bytes;
-use kiln_blob::{Backend, BlobError, Name, Span, collect, of_bytes};
+use kiln_blob::{Backend, BlobError, Content, Name, Span, collect, of_bytes};
 use kiln_core::time::Timestamp;
 
 use crate::logs::LogError;
@@ -13,7 +13,7 @@ use crate::logs::LogError;
 /// Nobody else writes here.
 const FOLDER: &str = "logs";
 
-/// The objects of a backend below `logs/`, each short enough to be had as a whole.
+/// The objects of a backend below `logs/`, of which no more is had at once than fits in memory.
 #[derive(Debug)]
 pub(super) struct Objects(pub(super) Arc<dyn Backend>);
 
@@ -22,6 +22,7 @@ pub(super) struct Objects(pub(super) Arc<dyn Backend>);
 pub(super) struct Listed {
     pub(super) name: String,
     pub(super) modified: Timestamp,
+    pub(super) size: u64,
 }
 
 fn full(name: &str) -> Result<Name, LogError> {
@@ -34,7 +35,12 @@ fn failed(error: BlobError) -> LogError {
 
 impl Objects {
     pub(super) async fn put(&self, name: &str, bytes: Bytes) -> Result<(), LogError> {
-        self.0.put(&full(name)?, of_bytes(bytes)).await.map_err(failed)?;
+        self.put_all(name, of_bytes(bytes)).await
+    }
+
+    /// Puts what is longer than it should be in memory.
+    pub(super) async fn put_all(&self, name: &str, content: Content) -> Result<(), LogError> {
+        self.0.put(&full(name)?, content).await.map_err(failed)?;
         Ok(())
     }
 
@@ -78,7 +84,7 @@ impl Objects {
             let name = entry.name.as_str().strip_prefix(FOLDER)?.strip_prefix('/')?.to_owned();
             let age = entry.modified.duration_since(UNIX_EPOCH).unwrap_or_default();
             let modified = Timestamp(u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
-            Some(Listed { name, modified })
+            Some(Listed { name, modified, size: entry.stored })
         });
         Ok(listed.collect())
     }

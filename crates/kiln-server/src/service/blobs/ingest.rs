@@ -1,5 +1,9 @@
 //! Bytes that were sent are looked at, and only then somebody's.
 
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
 use kiln_blob::{BlobError, Content, Digest, Name, Span, checked, collect};
 use kiln_core::access::Right;
 use kiln_core::id::{OrgId, UploadId};
@@ -9,12 +13,79 @@ use kiln_store::content::{garbage, uploads};
 use kiln_store::{Refusal, Scope, StoreError, Tx};
 
 use super::{Asker, FIND, unkept};
-use crate::app::App;
+use crate::app::{App, Shared};
 use crate::http::error::{Answer, Failure};
-use crate::storage::{BLOBS, CHUNKED, cut};
+use crate::storage::{BLOBS, CHUNKED, WHOLE, cut};
+use tokio::task::JoinHandle;
 
 /// How often an archive is cut anew because a pack that it was to share was just removed.
 const TRIES: u32 = 3;
+
+/// How long whoever completes an upload is kept waiting before they are told to ask again.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How many outcomes wait for those who ask again.
+const MOST: usize = 1_000;
+
+/// Uploads that are being looked at. It goes on also when whoever asked does not wait.
+#[derive(Debug, Default)]
+pub struct Arrivals(Mutex<HashMap<Whose, Arc<Slot>>>);
+
+/// An upload, and who completes it.
+type Whose = (i64, String);
+
+/// Nothing once somebody has heard how it ended.
+type Slot = tokio::sync::Mutex<Option<JoinHandle<Answer<Blob>>>>;
+
+impl Arrivals {
+    fn of(&self, whose: Whose, start: impl FnOnce() -> JoinHandle<Answer<Blob>>) -> Arc<Slot> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= MOST {
+            // Nobody came back for these.
+            let is_over = |slot: &Slot| {
+                slot.try_lock().is_ok_and(|slot| slot.as_ref().is_none_or(JoinHandle::is_finished))
+            };
+            all.retain(|_, slot| !is_over(slot));
+        }
+        let slot = || Arc::new(tokio::sync::Mutex::new(Some(start())));
+        Arc::clone(all.entry(whose).or_insert_with(slot))
+    }
+
+    fn has(&self, whose: &Whose) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains_key(whose)
+    }
+
+    fn forget(&self, whose: &Whose) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(whose);
+    }
+}
+
+/// Like [`complete`]. What takes long goes on when nothing is returned: the same question again is for how it
+/// ended.
+pub async fn complete_in_time(
+    app: &Shared,
+    asker: Asker,
+    id: i64,
+    said: CompleteUpload,
+) -> Answer<Option<Blob>> {
+    let whose = (id, asker.key());
+    if !app.arrivals.has(&whose) {
+        find(app, &asker, UploadId(id)).await?;
+    }
+    let begin = || {
+        let app = Arc::clone(app);
+        tokio::spawn(async move { complete(&app, &asker, id, said).await })
+    };
+    let slot = app.arrivals.of(whose.clone(), begin);
+    let waiting = async {
+        let mut slot = slot.lock().await;
+        let Some(work) = slot.as_mut() else { return Err(Failure::not_found("upload")) };
+        let done = work.await.unwrap_or_else(|error| Err(Failure::internal(error)));
+        *slot = None;
+        app.arrivals.forget(&whose);
+        done
+    };
+    tokio::time::timeout(PATIENCE, waiting).await.ok().transpose()
+}
 
 /// Everything was sent. It is read once, and kept if it is what was named.
 pub async fn complete(app: &App, asker: &Asker, id: i64, said: CompleteUpload) -> Answer<Blob> {
@@ -29,7 +100,7 @@ pub async fn complete(app: &App, asker: &Asker, id: i64, said: CompleteUpload) -
         arrival.inline().await?;
     } else if app.storage.backend().direct().is_none() {
         arrival.as_sent().await?;
-    } else if size < CHUNKED {
+    } else if size < CHUNKED || upload.place.starts_with(WHOLE) {
         arrival.copied().await?;
     } else {
         arrival.in_chunks().await?;
@@ -46,7 +117,7 @@ fn named(upload: &uploads::Upload) -> Answer<Name> {
 }
 
 /// The upload, for whoever reserved it: the same job, or people who may write.
-async fn find(app: &App, asker: &Asker, id: UploadId) -> Answer<uploads::Upload> {
+pub(super) async fn find(app: &App, asker: &Asker, id: UploadId) -> Answer<uploads::Upload> {
     let missing = || Failure::not_found("upload");
     let scope = match asker {
         Asker::Job(access) => Scope::Org(access.org),
@@ -85,9 +156,12 @@ impl Arrival<'_> {
             return Ok(());
         }
         let joined = direct.finish_parts(&self.place, &kiln_blob::Parts(parts), tags).await;
-        joined.map_err(|error| {
-            tracing::info!(%error, "the parts of an upload do not fit");
-            Failure::invalid("`tags`: the store has other parts than these, or not all of them")
+        joined.map_err(|error| match error {
+            BlobError::Invalid(_) | BlobError::NotFound(_) => {
+                tracing::info!(%error, "the parts of an upload do not fit");
+                Failure::invalid("`tags`: the store has other parts than these, or not all of them")
+            }
+            error => unkept(error),
         })
     }
 
@@ -115,9 +189,9 @@ impl Arrival<'_> {
 
     /// What was sent to this server was looked at then, and nobody else can write where it lies.
     async fn as_sent(&self) -> Answer<()> {
-        match self.app.storage.backend().size(&self.place).await.map_err(unkept)? {
-            Some(size) if size == self.size => {
-                self.keep(self.place.to_string(), size, Vec::new()).await
+        match self.app.storage.size(&self.place).await.map_err(unkept)? {
+            Some((size, stored)) if size == self.size => {
+                self.keep(self.place.to_string(), stored, Vec::new()).await
             }
             _ => Err(not_there()),
         }

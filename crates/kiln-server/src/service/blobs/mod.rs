@@ -20,9 +20,9 @@ use crate::auth::Caller;
 use crate::http::error::{Answer, Failure};
 use crate::token::JobAccess;
 
-pub use ingest::complete;
+pub use ingest::{Arrivals, complete, complete_in_time};
 pub use read::{Opened, link, open, open_here, open_signed, out_of_range};
-pub use upload::{receive, reserve};
+pub use upload::{receive, renew, reserve};
 
 /// Who asks for bytes, or sends them.
 #[derive(Debug)]
@@ -37,6 +37,14 @@ impl Asker {
         match self {
             Self::Job(access) => Some(access.job),
             Self::Person(_) => None,
+        }
+    }
+
+    /// What tells this one from others.
+    fn key(&self) -> String {
+        match self {
+            Self::Job(access) => format!("job {}.{}", access.job.0, access.claim),
+            Self::Person(caller) => format!("person {}", caller.name()),
         }
     }
 

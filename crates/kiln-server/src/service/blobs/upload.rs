@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use kiln_blob::{Content, Digest, Name, checked};
+use kiln_blob::{Content, Digest, Name, Parts, checked};
 use kiln_core::access::Right;
 use kiln_core::id::{OrgId, UploadId};
 use kiln_proto::blob::{NewUpload, Piece, Upload};
@@ -16,7 +16,7 @@ use super::{Asker, digest, size_of, unkept};
 use crate::app::App;
 use crate::clock;
 use crate::http::error::{Answer, Failure};
-use crate::storage::{CHUNKED, Grant, LARGE, LIFE, UPLOADS};
+use crate::storage::{CHUNKED, Grant, LARGE, LIFE, SMALL, UPLOADS, WHOLE};
 
 /// What is larger goes to S3 in parts of this size.
 const PART: u64 = 64 << 20;
@@ -37,7 +37,7 @@ pub async fn reserve(app: &App, asker: &Asker, new: NewUpload) -> Answer<Upload>
         keep_inline(app, org, hash, new.size, content).await?;
         return Ok(stored);
     }
-    begin(app, asker, org, hash, new.size).await
+    begin(app, asker, org, (hash, new.size), new.whole).await
 }
 
 /// Whether the organization has them; if so, they stay for the time of grace.
@@ -78,10 +78,25 @@ async fn keep_inline(app: &App, org: OrgId, hash: Digest, size: u64, content: &s
     Ok(())
 }
 
-async fn begin(app: &App, asker: &Asker, org: OrgId, hash: Digest, size: u64) -> Answer<Upload> {
+async fn begin(
+    app: &App,
+    asker: &Asker,
+    org: OrgId,
+    (hash, size): (Digest, u64),
+    whole: bool,
+) -> Answer<Upload> {
     let direct = app.storage.backend().direct();
-    let stays = direct.is_none() && size >= CHUNKED;
-    let place = Name::fresh(if stays { LARGE } else { UPLOADS });
+    // What goes straight to a store lies there as it was sent; others read it without us.
+    let is_ours = direct.is_none();
+    let place = Name::fresh(if whole {
+        WHOLE
+    } else if is_ours && size >= CHUNKED {
+        LARGE
+    } else if is_ours && size > LARGEST_INLINE as u64 {
+        SMALL
+    } else {
+        UPLOADS
+    });
     let parts = match direct {
         Some(direct) if size > PART => Some(direct.begin_parts(&place).await.map_err(unkept)?),
         _ => None,
@@ -94,13 +109,31 @@ async fn begin(app: &App, asker: &Asker, org: OrgId, hash: Digest, size: u64) ->
         place: place.to_string(),
         parts: parts.as_ref().map(|parts| parts.0.clone()),
         life: LIFE,
+        budget: i64::try_from(app.config.storage.open).unwrap_or(i64::MAX),
     };
     let reserve =
         async move |tx: &mut Tx<'_>| uploads::reserve(tx, Scope::Org(org), new.clone()).await;
     let upload = app.store.write(reserve).await?;
+    addresses(app, &upload, size).await
+}
+
+/// It takes longer than the addresses are good: new ones, for the same bytes.
+pub async fn renew(app: &App, asker: &Asker, id: i64) -> Answer<Upload> {
+    let found = super::ingest::find(app, asker, UploadId(id)).await?;
+    let (scope, id) = (Scope::Org(found.org), found.id);
+    let renew = async move |tx: &mut Tx<'_>| uploads::renew(tx, scope, id, LIFE).await;
+    let upload = app.store.write(renew).await?;
+    let size = u64::try_from(upload.size).map_err(Failure::internal)?;
+    addresses(app, &upload, size).await
+}
+
+/// Where the bytes of an upload go.
+async fn addresses(app: &App, upload: &uploads::Upload, size: u64) -> Answer<Upload> {
+    let place = Name::new(upload.place.as_str()).map_err(unkept)?;
+    let parts = upload.parts.clone().map(Parts);
     let mut pieces = Vec::new();
-    match (direct, &parts) {
-        (None, _) => pieces.push(Piece { url: own_url(app, &upload, size), from: 0, to: size }),
+    match (app.storage.backend().direct(), &parts) {
+        (None, _) => pieces.push(Piece { url: own_url(app, upload, size), from: 0, to: size }),
         (Some(direct), None) => {
             let url = direct.put_url(&place, size, LIFE).await.map_err(unkept)?;
             pieces.push(Piece { url, from: 0, to: size });
@@ -155,6 +188,6 @@ pub async fn receive(
     let hash = Digest::from_slice(&upload.hash).ok_or_else(missing)?;
     let place = Name::new(upload.place).map_err(unkept)?;
     let body = checked(body, hash, Some(grant.size));
-    app.storage.backend().put(&place, body).await.map_err(unkept)?;
+    app.storage.put(&place, body).await.map_err(unkept)?;
     Ok(())
 }

@@ -9,7 +9,7 @@ use kiln_store::claims::Lease;
 use kiln_store::content::artifacts;
 use kiln_store::{Page, Refusal, Scope, StoreError, Tx};
 
-use super::{Sent, actor, hex, is_of, number, time};
+use super::{Sent, actor, hex, is_of, kinds, number, time};
 use crate::app::App;
 use crate::clock;
 use crate::http::error::{Answer, Failure};
@@ -44,8 +44,10 @@ pub(crate) fn end(
 /// Reserves a name in the run of the job.
 pub async fn create(app: &App, lease: &Lease, new: NewArtifact) -> Answer<Reserved> {
     check_name(&new.name)?;
-    let expires_at = end(app.config.content.artifacts, new.expires_at.as_deref(), clock::now())?;
-    let (org, job) = (lease.org, lease.job);
+    // What makes no sense is refused before anything is looked up.
+    end(app.config.content.artifacts, new.expires_at.as_deref(), clock::now())?;
+    let (org, job, content) = (lease.org, lease.job, app.config.content);
+    let asked = new.expires_at.as_deref().and_then(Timestamp::parse_rfc3339);
     let new = artifacts::NewArtifact {
         run: lease.run,
         attempt: lease.attempt.into(),
@@ -53,11 +55,15 @@ pub async fn create(app: &App, lease: &Lease, new: NewArtifact) -> Answer<Reserv
         claim: Some(lease.claim),
         name: new.name,
         content_type: new.content_type.unwrap_or_else(|| ZIP.to_owned()),
-        expires_at,
+        expires_at: asked,
         overwrite: new.overwrite,
     };
     let create = async move |tx: &mut Tx<'_>| {
-        artifacts::create(tx, Scope::Org(org), &actor(job), new.clone()).await
+        let scope = Scope::Org(org);
+        let latest = tx.now() + kinds::longest(tx, scope, &content, new.run).await?;
+        let expires_at = Some(new.expires_at.map_or(latest, |asked| asked.min(latest)));
+        let new = artifacts::NewArtifact { expires_at, ..new.clone() };
+        artifacts::create(tx, scope, &actor(job), new).await
     };
     Ok(Reserved { id: app.store.write(create).await?.0 })
 }

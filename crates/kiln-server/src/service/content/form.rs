@@ -1,5 +1,7 @@
 //! An artifact that somebody adds to a run with a form.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::http::HeaderMap;
 use futures_util::{FutureExt as _, StreamExt as _};
@@ -12,21 +14,64 @@ use kiln_store::{Scope, Tx};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc;
 
-use super::artifacts::{ZIP, check_name, end, shown};
+use super::artifacts::{ZIP, check_name, shown};
 use super::multipart::{Form, Part, boundary};
-use super::{Sent, number};
+use super::{Sent, kinds, number};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::clock;
 use crate::http::error::{Answer, Failure};
 use crate::service::blobs::{self, Asker, unkept};
 use crate::service::runs::FIND;
 use crate::storage::{LIFE, UPLOADS};
 
+const DAY: Duration = Duration::from_hours(24);
 /// How many bytes a name may have.
 const NAME: usize = 1 << 10;
 /// How many pieces of a file wait to be written.
 const AHEAD: usize = 4;
+
+/// What a form says beside the bytes.
+#[derive(Debug, Clone, Default)]
+struct Said {
+    name: Option<String>,
+    /// Replaces one of the same name.
+    overwrite: bool,
+    /// Keeps it beyond its time.
+    keep: bool,
+    /// How long it stays otherwise.
+    retention: Option<Duration>,
+}
+
+impl Said {
+    async fn take(&mut self, field: &str, form: &mut Reading) -> Answer<()> {
+        match field {
+            "name" => self.name = Some(form.text(NAME).await?),
+            "overwrite" => self.overwrite = flag(field, &form.text(NAME).await?)?,
+            "keep" => self.keep = flag(field, &form.text(NAME).await?)?,
+            "retention_days" => {
+                let wrong = || Failure::invalid("`retention_days`: expected a number from 1");
+                let days = form.text(NAME).await?.parse::<u32>().ok().filter(|days| *days > 0);
+                self.retention = Some(DAY * days.ok_or_else(wrong)?);
+            }
+            other => {
+                let message = format!(
+                    "`{other}`: expected the fields `name`, `file`, `overwrite`, \
+                     `retention_days` and `keep`, `file` once"
+                );
+                return Err(Failure::invalid(message));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn flag(field: &str, text: &str) -> Answer<bool> {
+    match text {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err(Failure::invalid(format!("`{field}`: expected `true` or `false`"))),
+    }
+}
 
 /// A file that has arrived, and is nobody's yet.
 struct Arrived {
@@ -47,23 +92,20 @@ pub async fn upload(
     body: Body,
 ) -> Answer<Artifact> {
     let mut form = Form::new(body.into_data_stream(), &boundary(headers)?);
-    let (mut name, mut file) = (None, None);
+    let (mut said, mut file) = (Said::default(), None);
     while let Some(part) = form.part().await? {
         match part.name.as_str() {
-            "name" => name = Some(form.text(NAME).await?),
             "file" if file.is_none() => file = Some(receive(app, &mut form, &part).await?),
-            other => {
-                let message =
-                    format!("`{other}`: expected the fields `name` and `file`, once each");
-                return Err(Failure::invalid(message));
-            }
+            other => said.take(other, &mut form).await?,
         }
     }
     let missing = |field: &str| Failure::invalid(format!("the form has no field `{field}`"));
-    let name = name.ok_or_else(|| missing("name"))?;
-    check_name(&name)?;
+    check_name(said.name.as_ref().ok_or_else(|| missing("name"))?)?;
     let file = file.ok_or_else(|| missing("file"))?;
-    make(app, caller, run, name, file).await
+    if said.keep && caller.steps().is_some() {
+        return Err(Failure::forbidden("a job may not keep something for ever"));
+    }
+    make(app, caller, run, said, file).await
 }
 
 /// Writes a file as it comes.
@@ -116,7 +158,7 @@ async fn make(
     app: &App,
     caller: Caller,
     run: RunId,
-    name: String,
+    said: Said,
     file: Arrived,
 ) -> Answer<Artifact> {
     let find = async move |tx: &mut Tx<'_>| kiln_store::runs::get(tx, FIND, run).await;
@@ -130,6 +172,8 @@ async fn make(
         place: file.place.to_string(),
         parts: None,
         life: LIFE,
+        // They have arrived already.
+        budget: i64::MAX,
     };
     let reserve = async move |tx: &mut Tx<'_>| uploads::reserve(tx, scope, new.clone()).await;
     let id = app.store.write(reserve).await?.id;
@@ -142,15 +186,22 @@ async fn make(
         attempt: found.attempt.into(),
         job: None,
         claim: None,
-        name,
+        name: said.name.unwrap_or_default(),
         content_type: file.content_type,
-        expires_at: end(app.config.content.artifacts, None, clock::now())?,
-        overwrite: false,
+        expires_at: None,
+        overwrite: said.overwrite,
     };
+    let content = app.config.content;
     let work = async move |tx: &mut Tx<'_>| {
-        let id = artifacts::create(tx, scope, &actor, new.clone()).await?;
+        let longest = kinds::longest(tx, scope, &content, run).await?;
+        let stays = said.retention.map_or(longest, |asked| asked.min(longest));
+        let new = artifacts::NewArtifact { expires_at: Some(tx.now() + stays), ..new.clone() };
+        let id = artifacts::create(tx, scope, &actor, new).await?;
         let object = sent.object(tx, org, "artifact").await?;
         artifacts::finalize(tx, scope, id, object, &sent.hash.0, sent.size).await?;
+        if said.keep {
+            artifacts::set_keep(tx, scope, &actor, id, true).await?;
+        }
         artifacts::get(tx, scope, id).await
     };
     let made = app.store.write(work).await?;

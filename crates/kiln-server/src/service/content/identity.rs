@@ -68,8 +68,7 @@ pub async fn token(app: &App, lease: &Lease, asked: AskIdToken) -> Answer<IdToke
         return Err(Failure::invalid(message));
     }
     let claims = claims(app, lease, &standing, &audience).await?;
-    let key = keys::keys(app).await?.into_iter().next();
-    let key = key.ok_or_else(|| Failure::internal("there is no key for identities"))?;
+    let key = keys::signing(app, clock::now()).await?;
     let header = json!({ "alg": "RS256", "typ": "JWT", "kid": key.id });
     let part = |value: &Value| BASE64.encode(value.to_string());
     let body = format!("{}.{}", part(&header), part(&claims));

@@ -1,8 +1,9 @@
 //! The keys with which the server says who a job is.
 //!
 //! They are a setting of the installation, so that all servers of a database have the same; what is secret of
-//! them is sealed with the keys of secrets. The newest signs, and those before it can still be looked up until
-//! every token that they signed is over.
+//! them is sealed with the keys of secrets. A new one can be looked up before it signs, and those before it
+//! until every token that they signed is over: whoever remembers the public keys for a while knows all that they
+//! meet.
 
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ const SETTING: &str = "identity_keys";
 const SCOPE: Scope = Scope::System(Duty::Authentication);
 /// How long a key can be looked up after another took its place.
 const REMEMBERED: Duration = Duration::from_hours(24);
+/// How long a new key can be looked up before it signs: longer than anybody is told to remember the keys.
+const SHOWN_BEFORE: Duration = Duration::from_mins(15);
 /// One key is made at a time: it takes a while, and one is enough.
 static MAKING: Mutex<()> = Mutex::const_new(());
 
@@ -42,7 +45,10 @@ pub(super) struct Kept {
     e: String,
     sealed_with: String,
     sealed: String,
-    /// Since when another signs.
+    /// From when on it signs; from the beginning if nothing is said.
+    #[serde(default)]
+    signs_from: Option<u64>,
+    /// From when on another signs.
     retired_at: Option<u64>,
 }
 
@@ -60,6 +66,7 @@ impl Kept {
             e: BASE64.encode(e),
             sealed_with: sealed.key_id,
             sealed: STANDARD.encode(sealed.bytes),
+            signs_from: None,
             retired_at: None,
             id,
         })
@@ -83,6 +90,10 @@ impl Kept {
             "kty": "RSA", "use": "sig", "alg": "RS256",
             "kid": self.id, "n": self.n, "e": self.e,
         })
+    }
+
+    fn signs(&self, now: Timestamp) -> bool {
+        self.signs_from.is_none_or(|from| Timestamp(from) <= now)
     }
 
     fn is_known(&self, now: Timestamp) -> bool {
@@ -130,8 +141,14 @@ fn write(keys: &[Kept]) -> String {
     serde_json::to_string(keys).expect("keys are texts and numbers")
 }
 
-/// All keys, the one that signs first. The first question makes it.
-pub(super) async fn keys(app: &App) -> Answer<Vec<Kept>> {
+/// The key that signs now.
+pub(super) async fn signing(app: &App, now: Timestamp) -> Answer<Kept> {
+    let key = keys(app).await?.into_iter().find(|key| key.signs(now));
+    key.ok_or_else(|| Failure::internal("there is no key for identities"))
+}
+
+/// All keys, the newest first. The first question makes one.
+async fn keys(app: &App) -> Answer<Vec<Kept>> {
     let get = async |tx: &mut Tx<'_>| settings::get(tx, SCOPE, SETTING).await;
     if let Some(text) = app.store.read(get).await? {
         return Ok(read(&text)?);
@@ -152,7 +169,7 @@ pub(super) async fn public(app: &App, now: Timestamp) -> Answer<Value> {
     Ok(json!({ "keys": known }))
 }
 
-/// Has a new key sign from now on. Says its id.
+/// Has a new key sign, as soon as all who look keys up can know it. Says its id.
 pub async fn rotate(app: &App, caller: &Caller) -> Answer<String> {
     caller.require(Right::Admin, None, "address")?;
     keys(app).await?;
@@ -160,14 +177,16 @@ pub async fn rotate(app: &App, caller: &Caller) -> Answer<String> {
     let id = new.id.clone();
     let work = async move |tx: &mut Tx<'_>| {
         let now = tx.now();
-        let old = settings::get(tx, SCOPE, SETTING).await?.unwrap_or_else(|| "[]".to_owned());
-        let retire = |key: Kept| Kept { retired_at: key.retired_at.or(Some(now.0)), ..key };
+        let old = settings::take(tx, SCOPE, SETTING).await?.unwrap_or_else(|| "[]".to_owned());
+        let from = now + SHOWN_BEFORE;
+        let retire = |key: Kept| Kept { retired_at: key.retired_at.or(Some(from.0)), ..key };
         let old = read(&old)?.into_iter().map(retire).filter(|key| key.is_known(now));
-        let keys: Vec<Kept> = std::iter::once(new.clone()).chain(old).collect();
+        let new = Kept { signs_from: Some(from.0), ..new.clone() };
+        let keys: Vec<Kept> = std::iter::once(new).chain(old).collect();
         settings::put(tx, SCOPE, &actor, SETTING, &write(&keys)).await
     };
     app.store.write(work).await?;
-    tracing::info!(key = id, "a new key signs the identities of jobs");
+    tracing::info!(key = id, "a new key will sign the identities of jobs");
     Ok(id)
 }
 

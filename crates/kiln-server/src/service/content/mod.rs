@@ -5,9 +5,12 @@ pub mod caches;
 pub mod form;
 pub mod identity;
 mod keys;
+pub(crate) mod kinds;
 mod multipart;
+pub mod results;
 pub mod seen;
 mod standing;
+pub mod trees;
 
 use kiln_blob::{BlobError, Digest};
 use kiln_core::id::{JobId, ObjectId, OrgId};
@@ -21,10 +24,10 @@ use crate::http::error::{Answer, Failure};
 
 pub use keys::rotate;
 pub use standing::Standing;
-pub(crate) use standing::permissions;
+pub(crate) use standing::{cache_write_denied, permissions};
 
 /// For audit rows.
-fn actor(job: JobId) -> Actor {
+pub(crate) fn actor(job: JobId) -> Actor {
     Actor::new(ActorKind::Job, job.slug())
 }
 

@@ -8,7 +8,7 @@ use kiln_store::content::artifacts::{self, Artifact, Which};
 use kiln_store::content::caches::{self, Filter, Order};
 use kiln_store::directory::repositories::Repository;
 use kiln_store::runs::RunSummary;
-use kiln_store::{Scope, StoreError, Tx};
+use kiln_store::{Actor, Scope, StoreError, Tx};
 
 use super::artifacts::{ZIP, all, shown};
 use super::number;
@@ -73,10 +73,10 @@ pub async fn of_run(app: &App, caller: &Caller, run: RunId) -> Answer<RunArtifac
 pub async fn list(
     app: &App,
     repo: &Repository,
-    (run, name): (Option<RunId>, Option<String>),
+    which: Which,
     (skip, take): (u32, u32),
 ) -> Answer<(u64, Vec<(Artifact, RunSummary)>)> {
-    let (scope, which) = (Scope::Org(repo.org), Which { repo: repo.id, run, name });
+    let scope = Scope::Org(repo.org);
     let work = async move |tx: &mut Tx<'_>| {
         let mut found: Vec<(Artifact, RunSummary)> = Vec::new();
         for artifact in artifacts::search(tx, scope, &which, skip, take).await? {
@@ -99,7 +99,12 @@ pub async fn run_of(app: &App, artifact: &Artifact) -> Answer<RunSummary> {
 }
 
 pub async fn delete(app: &App, caller: &Caller, found: &Found) -> Answer<()> {
-    let (scope, id, actor) = (Scope::Org(found.artifact.org), found.artifact.id, caller.actor());
+    delete_as(app, caller.actor(), found).await
+}
+
+/// Like [`delete`], by whoever may, as the caller has made sure.
+pub async fn delete_as(app: &App, actor: Actor, found: &Found) -> Answer<()> {
+    let (scope, id) = (Scope::Org(found.artifact.org), found.artifact.id);
     let work = async move |tx: &mut Tx<'_>| artifacts::delete(tx, scope, &actor, id).await;
     Ok(app.store.write(work).await?)
 }
@@ -123,7 +128,7 @@ pub fn file_name(artifact: &Artifact) -> String {
     name.clone()
 }
 
-fn gone() -> Failure {
+pub(crate) fn gone() -> Failure {
     use axum::http::StatusCode;
     Failure::new(StatusCode::GONE, "gone", "the time of this artifact is over")
 }

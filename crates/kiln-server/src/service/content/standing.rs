@@ -62,7 +62,7 @@ impl Standing {
         self.expressions.github.get(name).and_then(Value::as_str).filter(|text| !text.is_empty())
     }
 
-    pub(super) fn is_trusted(&self) -> bool {
+    pub fn is_trusted(&self) -> bool {
         self.run().trust == TRUSTED
     }
 
@@ -71,7 +71,7 @@ impl Standing {
     }
 
     /// Whose caches it may read: a trusted run those of trusted ones alone.
-    pub(super) fn readable_trusts(&self) -> Vec<String> {
+    pub fn readable_trusts(&self) -> Vec<String> {
         let mut trusts = vec![TRUSTED.to_owned()];
         if !self.is_trusted() {
             trusts.insert(0, self.run().trust.clone());
@@ -94,14 +94,7 @@ impl Standing {
 
     /// Why it may not write caches for its ref, if so.
     pub(super) fn write_denied(&self) -> Option<String> {
-        let RunFacts { event, reference, .. } = self.run();
-        let is_branch = reference.starts_with("refs/heads/") && !reference.starts_with(QUEUES);
-        if !is_branch || WRITERS.contains(&event.as_str()) {
-            return None;
-        }
-        Some(format!(
-            "cache write denied: a run of `{event}` may only read the caches of `{reference}`"
-        ))
+        cache_write_denied(self.run())
     }
 
     pub(super) fn environment(&self) -> Answer<Option<String>> {
@@ -117,12 +110,38 @@ impl Standing {
         path.strip_prefix("./").unwrap_or(path)
     }
 
+    /// Whether its steps may look at what a permission is about. They may unless they were given less in words.
+    pub fn may_read(&self, permission: Scope) -> bool {
+        self.granted().is_none_or(|granted| granted.get(permission) != Access::None)
+    }
+
+    /// Whether its steps may change what a permission is about, which code from elsewhere never may.
+    pub fn may_write(&self, permission: Scope) -> bool {
+        let granted = self.granted().is_some_and(|it| it.get(permission) == Access::Write);
+        self.is_trusted() && granted
+    }
+
+    fn granted(&self) -> Option<Permissions> {
+        let Assignment { hood, leg, plan, .. } = &self.assignment;
+        permissions(hood, &plan.workflows, *leg)
+    }
+
     /// Whether its workflow, and each that calls it, grants it to say who it is.
     pub(super) fn may_identify(&self) -> bool {
-        let Assignment { hood, leg, plan, .. } = &self.assignment;
-        let granted = permissions(hood, &plan.workflows, *leg);
-        granted.is_some_and(|granted| granted.get(Scope::IdToken) == Access::Write)
+        self.granted().is_some_and(|granted| granted.get(Scope::IdToken) == Access::Write)
     }
+}
+
+/// Why a run may not write caches for its ref, if so.
+pub(crate) fn cache_write_denied(run: &RunFacts) -> Option<String> {
+    let RunFacts { event, reference, .. } = run;
+    let is_branch = reference.starts_with("refs/heads/") && !reference.starts_with(QUEUES);
+    if !is_branch || WRITERS.contains(&event.as_str()) {
+        return None;
+    }
+    Some(format!(
+        "cache write denied: a run of `{event}` may only read the caches of `{reference}`"
+    ))
 }
 
 /// The file and the job of a leg, and the leg that calls that file.

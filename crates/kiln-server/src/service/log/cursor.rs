@@ -41,12 +41,14 @@ pub(super) struct Cursor {
     line: u64,
     /// What was read of a line that is not whole.
     rest: Vec<u8>,
+    /// The last read had all that there was.
+    at_end: bool,
 }
 
 impl Cursor {
     /// At the beginning of a line.
     pub(super) fn at(app: Shared, log: LogId, (offset, line): (u64, u64)) -> Self {
-        Self { app, log, offset, line, rest: Vec::new() }
+        Self { app, log, offset, line, rest: Vec::new(), at_end: false }
     }
 
     /// The next whole lines; none if there are none now.
@@ -54,6 +56,7 @@ impl Cursor {
         loop {
             let read = self.app.logs.read(self.log, self.offset, PIECE).await;
             let read = read.map_err(io::Error::other)?;
+            self.at_end = read.len() < PIECE;
             if read.is_empty() {
                 return Ok(None);
             }
@@ -62,6 +65,11 @@ impl Cursor {
                 return Ok(Some(piece));
             }
         }
+    }
+
+    /// Whether nothing was left when it was last read.
+    pub(super) fn is_at_end(&self) -> bool {
+        self.at_end
     }
 
     fn take(&mut self, read: &Bytes) -> Option<Piece> {

@@ -6,16 +6,17 @@ use std::io;
 use std::str::FromStr;
 
 use futures_util::{Stream, stream};
+use kiln_core::id::JobId;
 use kiln_core::time::Timestamp;
 use kiln_proto::live::Message;
 use kiln_store::{StoreError, Tx, runs};
 
 use super::cursor::{self, Cursor, Piece};
-use super::log_of;
 use super::shape::told;
 use super::watch::{Life, Watch, Woken};
+use super::{expired, log_of, unreadable};
 use crate::app::Shared;
-use crate::http::error::{Answer, Failure};
+use crate::http::error::Answer;
 use crate::logs::LogId;
 use crate::logs::index::Block;
 use crate::service::jobs::Seen;
@@ -72,8 +73,12 @@ pub async fn follow(
 ) -> Answer<impl Stream<Item = io::Result<Told>> + Send + 'static> {
     let claim = from.after.map(|seat| seat.claim).or(from.claim);
     let log = log_of(job, claim)?;
-    let mut viewer = Viewer::new(app, log, from.claim.is_some());
-    let index = viewer.app.logs.index(log).await.map_err(Failure::internal)?;
+    let shown = job.id.unwrap_or(log.job);
+    let mut viewer = Viewer::new(app, shown, log, from.claim.is_some());
+    let index = viewer.app.logs.index(log).await.map_err(unreadable)?;
+    if let Some(gone) = expired(&viewer.app, job).filter(|_| index.length == 0) {
+        return Err(gone);
+    }
     let first = match (from.after, from.line, from.tail) {
         (Some(seat), _, _) => seat.line.saturating_add(1),
         (_, Some(line), _) => line,
@@ -92,6 +97,8 @@ pub async fn follow(
 
 struct Viewer {
     app: Shared,
+    /// As it is known in its attempt; one that was taken over has its log elsewhere.
+    job: JobId,
     log: LogId,
     /// Only this claim is wanted.
     one_claim: bool,
@@ -105,15 +112,18 @@ struct Viewer {
     /// What was told of steps.
     steps: HashMap<u32, &'static str>,
     life: Option<Life>,
+    /// All that there was has been told.
+    caught_up: bool,
     over: bool,
 }
 
 impl Viewer {
-    fn new(app: Shared, log: LogId, one_claim: bool) -> Self {
+    fn new(app: Shared, job: JobId, log: LogId, one_claim: bool) -> Self {
         Self {
             watch: Watch::new(&app, log),
             cursor: Cursor::at(Shared::clone(&app), log, (0, 1)),
             app,
+            job,
             log,
             one_claim,
             first: 1,
@@ -121,6 +131,7 @@ impl Viewer {
             ready: VecDeque::new(),
             steps: HashMap::new(),
             life: None,
+            caught_up: false,
             over: false,
         }
     }
@@ -133,9 +144,13 @@ impl Viewer {
             if self.over {
                 return Ok(None);
             }
-            self.watch.begin_to_read();
-            if self.read_on().await? {
-                continue;
+            // What was read to its end is not read again before it has grown, which was watched for since.
+            if !std::mem::take(&mut self.caught_up) {
+                self.watch.begin_to_read();
+                if self.read_on().await? {
+                    self.caught_up = self.blocks.is_empty() && self.cursor.is_at_end();
+                    continue;
+                }
             }
             let life = match self.life {
                 Some(life) => life,
@@ -184,12 +199,15 @@ impl Viewer {
     async fn look(&mut self) -> io::Result<Life> {
         let life = self.watch.life().await.map_err(io::Error::other)?;
         self.life = Some(life);
+        if life == Life::Over {
+            self.watch.settle().await?;
+        }
         self.tell_steps().await.map_err(io::Error::other)?;
         Ok(life)
     }
 
     async fn tell_steps(&mut self) -> Result<(), StoreError> {
-        let job = self.log.job;
+        let job = self.job;
         let read = async move |tx: &mut Tx<'_>| runs::steps(tx, FIND, job.run(), None).await;
         for step in self.app.store.read(read).await?.into_iter().filter(|step| step.job == job) {
             let status = step.status.word();
@@ -211,7 +229,7 @@ impl Viewer {
     async fn end(&mut self) -> io::Result<()> {
         let last = self.cursor.last();
         self.tell_lines(last);
-        let job = self.log.job;
+        let job = self.job;
         let read = async move |tx: &mut Tx<'_>| runs::view(tx, FIND, job.run(), None).await;
         let view = self.app.store.read(read).await.map_err(io::Error::other)?;
         let found = view.jobs.into_iter().find(|own| own.id == job);
@@ -235,7 +253,8 @@ impl Viewer {
     fn begin_again(&mut self) {
         let log = LogId { claim: self.log.claim + 1, ..self.log };
         let ready = std::mem::take(&mut self.ready);
-        *self = Self { ready, ..Self::new(Shared::clone(&self.app), log, self.one_claim) };
+        let next = Self::new(Shared::clone(&self.app), self.job, log, self.one_claim);
+        *self = Self { ready, ..next };
         let seat = Seat { claim: log.claim, line: 0 };
         self.ready.push_back((Some(seat), Message::Restarted { attempt: log.claim }));
     }

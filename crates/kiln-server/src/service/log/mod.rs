@@ -1,5 +1,6 @@
 //! The log of a job: read to its end or followed as it grows, by bytes or by lines.
 
+mod archive;
 mod cursor;
 mod feed;
 pub mod live;
@@ -7,6 +8,7 @@ mod matcher;
 pub mod search;
 mod select;
 mod shape;
+pub mod usage;
 mod watch;
 
 use std::io;
@@ -15,9 +17,11 @@ use bytes::Bytes;
 use futures_util::{Stream, stream};
 
 use super::jobs::Seen;
-use crate::app::Shared;
+use crate::app::{App, Shared};
+use crate::clock;
 use crate::http::error::{Answer, Failure};
 use crate::logs::LogId;
+pub use archive::archive;
 use feed::Feed;
 pub use matcher::Matcher;
 pub use select::Selection;
@@ -51,14 +55,26 @@ pub struct Opened<S> {
 
 /// The log of a job that is meant.
 fn log_of(job: &Seen, claim: Option<u32>) -> Answer<LogId> {
-    let id = job.id.ok_or_else(|| Failure::not_found("log"))?;
     // Whoever follows a job that waits follows its first claim.
     let last = job.claim.max(1);
     let claim = claim.unwrap_or(last);
-    if claim == 0 || claim > last {
-        return Err(Failure::not_found("log"));
-    }
-    Ok(LogId { job: id, claim })
+    let log = job.log(claim).filter(|_| claim <= last);
+    log.ok_or_else(|| Failure::not_found("log"))
+}
+
+/// The place where logs lie cannot be read at the moment.
+fn unreadable(reason: impl std::fmt::Display) -> Failure {
+    tracing::error!(%reason, "a log cannot be read");
+    Failure::unavailable("the log cannot be read at the moment; try again")
+}
+
+/// Why there is nothing of a log, if that is because its job ended long ago. It is gone with all logs of its run.
+pub fn expired(app: &App, job: &Seen) -> Option<Failure> {
+    let ended = job.timings.ended.filter(|_| job.claim > 0)?;
+    let at = ended + app.config.keep_logs.min(app.config.keep.runs);
+    let day = at.rfc3339();
+    let day = day.get(..10).unwrap_or(&day);
+    (at <= clock::now()).then(|| Failure::gone(format!("the log expired on {day}")))
 }
 
 /// The log as a stream that ends with the log or its limit, or with the job when it is followed.
@@ -69,15 +85,18 @@ pub async fn read(
 ) -> Answer<Opened<impl Stream<Item = io::Result<Bytes>> + Send + 'static>> {
     let log = log_of(job, reading.claim)?;
     let watch = Watch::new(&app, log);
-    let length = app.logs.length(log).await.map_err(Failure::internal)?;
+    let length = app.logs.length(log).await.map_err(unreadable)?;
+    if let Some(gone) = expired(&app, job).filter(|_| length == 0) {
+        return Err(gone);
+    }
     let mut lines = None;
     let feed = match reading.lines {
         None => Feed::bytes(app, log, reading.from, reading.limit, reading.form),
         Some(selection) => {
-            let index = app.logs.index(log).await.map_err(Failure::internal)?;
+            let index = app.logs.index(log).await.map_err(unreadable)?;
             lines = Some(index.lines());
             let feed = Feed::lines(app, log, selection, reading.form, &index).await;
-            feed.map_err(Failure::internal)?
+            feed.map_err(unreadable)?
         }
     };
     let reader = Reader { watch, feed, follow: reading.follow, life: None, over: false };
@@ -114,6 +133,9 @@ impl Reader {
             };
             if life == Life::Over {
                 self.life = Some(life);
+                if goes_on {
+                    self.watch.settle().await?;
+                }
                 // What was written until the end is there by now.
                 let last = self.feed.more().await?;
                 self.over = last.is_none();

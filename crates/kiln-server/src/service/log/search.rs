@@ -10,23 +10,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
-use kiln_core::id::{JobId, RepoId, RunId};
+use kiln_core::id::{JOBS_PER_RUN, JobId, RepoId, RunId};
 use kiln_core::time::Timestamp;
 use kiln_proto::api::{LogMatch, LogMatches};
 use kiln_proto::log::Line;
-use kiln_store::runs::{self, RunFilter, RunView};
-use kiln_store::{Page, Scope, Tx};
+use kiln_store::runs::{self, LoggedJob, RunFilter};
+use kiln_store::{Page, Refusal, Scope, StoreError, Tx};
 use tokio::time::Instant;
 
 use super::cursor::{self, Piece};
 use super::matcher::Matcher;
+use super::unreadable;
 use crate::app::App;
 use crate::http::error::{Answer, Failure};
 use crate::logs::index::{Block, Index};
 use crate::logs::{LogId, Logs};
+use crate::service::jobs::Seen;
 
 /// How long a request searches before it says what it has.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub const PATIENCE: Duration = Duration::from_secs(5);
 /// How much of a line is shown.
 const LONGEST: usize = 4 << 10;
 /// How many runs of a repository are looked up at a time.
@@ -37,6 +39,18 @@ const RUNS: u32 = 50;
 pub struct Spot {
     log: LogId,
     line: u64,
+}
+
+impl Spot {
+    /// Behind all logs of a run, also of one that has none.
+    fn behind(run: RunId) -> Self {
+        let log = LogId { job: JobId::of(run, JOBS_PER_RUN - 1), claim: u32::MAX };
+        Self { log, line: u64::MAX }
+    }
+
+    fn is_behind_a_run(&self) -> bool {
+        *self == Self::behind(self.log.job.run())
+    }
 }
 
 impl fmt::Display for Spot {
@@ -70,13 +84,29 @@ pub struct Query {
     pub limit: usize,
     /// Behind this line.
     pub after: Option<Spot>,
+    /// Only of this one: the claim of a job, the attempt of runs.
+    pub attempt: Option<u32>,
+    /// How long it searches before it says what it has; at least one log or run is searched.
+    pub patience: Duration,
 }
 
-/// A log to search, with the name of its job.
+/// A log to search, with the name of its job and the attempt of the run that it was part of.
 #[derive(Debug, Clone)]
 pub struct Place {
     pub log: LogId,
     pub job: String,
+    pub run_attempt: u32,
+}
+
+impl Place {
+    /// The logs of a job: each of its claims has one.
+    pub fn of(job: &LoggedJob) -> impl Iterator<Item = Self> {
+        (1..=job.claims).map(|claim| Self {
+            log: LogId { job: job.id, claim },
+            job: job.name.clone(),
+            run_attempt: job.attempt,
+        })
+    }
 }
 
 /// Searches these logs, one after the other. Those before the place to go on from are passed over.
@@ -86,9 +116,43 @@ pub async fn in_logs(app: &App, places: Vec<Place>, query: Query) -> Answer<LogM
     Ok(search.found)
 }
 
+/// How many lines were found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Count {
+    pub lines: u64,
+    /// Where to go on counting, as `after`; none when everything was searched.
+    pub next: Option<Spot>,
+}
+
+/// Counts lines of a log, for as long as a search may take.
+pub async fn count(app: &App, place: &Place, query: Query) -> Answer<Count> {
+    let search = Search::new(app, query);
+    let mut found = Count::default();
+    let Some(first) = search.first(place.log) else { return Ok(found) };
+    let index = app.logs.index(place.log).await.map_err(unreadable)?;
+    let counts = search.in_blocks(place.log, &index, first, number_of);
+    let mut counts = stream::iter(counts).buffered(width());
+    while let Some(counted) = counts.next().await {
+        let (block, lines) = counted?;
+        found.lines += lines;
+        if Instant::now() >= search.until {
+            found.next = Some(Spot { log: place.log, line: block.next_line() - 1 });
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// The log of a job, that of its last claim unless another one is named.
+pub fn of_job(job: &Seen, claim: Option<u32>) -> Option<Place> {
+    let claim = claim.unwrap_or(job.claim).min(job.claim);
+    Some(Place { log: job.log(claim)?, job: job.name.clone(), run_attempt: job.run_attempt })
+}
+
 /// Searches all runs of a repository, the newest first.
 pub async fn in_repo(app: &App, scope: Scope, repo: RepoId, query: Query) -> Answer<LogMatches> {
     let mut page = match query.after {
+        Some(spot) if spot.is_behind_a_run() => Page::after(spot.log.job.run().0, RUNS),
         // That run itself comes first again.
         Some(spot) => Page::after(spot.log.job.run().0.saturating_add(1), RUNS),
         None => Page::first(RUNS),
@@ -100,8 +164,9 @@ pub async fn in_repo(app: &App, scope: Scope, repo: RepoId, query: Query) -> Ans
         let found = app.store.read(list).await?;
         let Some(last) = found.last().map(|run| run.id) else { return Ok(search.found) };
         for run in found {
-            let places = of_run(app, scope, run.id).await?;
-            if search.all(places).await? {
+            let places = of_run(app, scope, run.id, search.query.attempt).await?;
+            // A run may have no logs at all, and there may be many such.
+            if search.all(places).await? || search.is_late(run.id) {
                 return Ok(search.found);
             }
         }
@@ -109,14 +174,20 @@ pub async fn in_repo(app: &App, scope: Scope, repo: RepoId, query: Query) -> Ans
     }
 }
 
-/// The last log of each job of a run's last attempt.
-pub async fn of_run(app: &App, scope: Scope, run: RunId) -> Answer<Vec<Place>> {
-    let read = async move |tx: &mut Tx<'_>| runs::view(tx, scope, run, None).await;
-    let view: RunView = app.store.read(read).await?;
-    let claimed = view.jobs.into_iter().filter(|job| job.claim > 0);
-    let place =
-        |job: runs::JobView| Place { log: LogId { job: job.id, claim: job.claim }, job: job.name };
-    let mut places: Vec<Place> = claimed.map(place).collect();
+/// All logs of a run: of every attempt or of one, of every claim.
+pub async fn of_run(
+    app: &App,
+    scope: Scope,
+    run: RunId,
+    attempt: Option<u32>,
+) -> Answer<Vec<Place>> {
+    let read = async move |tx: &mut Tx<'_>| runs::logged(tx, scope, run, attempt).await;
+    let jobs = match app.store.read(read).await {
+        // It went while others were searched.
+        Err(StoreError::Refused(Refusal::NotFound(_))) => Vec::new(),
+        jobs => jobs?,
+    };
+    let mut places: Vec<Place> = jobs.iter().flat_map(Place::of).collect();
     places.sort_by_key(|place| place.log);
     Ok(places)
 }
@@ -139,7 +210,8 @@ struct Hit {
 
 impl<'a> Search<'a> {
     fn new(app: &'a App, query: Query) -> Self {
-        Self { app, query, until: Instant::now() + PATIENCE, found: LogMatches::default() }
+        let until = Instant::now() + query.patience;
+        Self { app, query, until, found: LogMatches::default() }
     }
 
     /// Whether the answer is full.
@@ -152,10 +224,15 @@ impl<'a> Search<'a> {
         Ok(false)
     }
 
+    /// Whether time is up after all logs of a run. Then the search goes on behind them.
+    fn is_late(&mut self, run: RunId) -> bool {
+        Instant::now() >= self.until && self.full(Spot::behind(run))
+    }
+
     /// The first line that is to be searched; none if all of it was.
     fn first(&self, log: LogId) -> Option<u64> {
         match self.query.after {
-            Some(spot) if spot.log == log => Some(spot.line + 1),
+            Some(spot) if spot.log == log => Some(spot.line.saturating_add(1)),
             // Runs are searched from the newest on, jobs of a run as they are numbered.
             Some(spot) if spot.log.job.run() == log.job.run() && log < spot.log => None,
             _ => Some(1),
@@ -164,19 +241,13 @@ impl<'a> Search<'a> {
 
     async fn one(&mut self, place: &Place) -> Answer<bool> {
         let Some(first) = self.first(place.log) else { return Ok(false) };
-        let logs = Arc::clone(&self.app.logs);
-        let index = logs.index(place.log).await.map_err(Failure::internal)?;
+        if self.found.logs > 0 && Instant::now() >= self.until {
+            return Ok(self.full(Spot { log: place.log, line: first - 1 }));
+        }
+        let index = self.app.logs.index(place.log).await.map_err(unreadable)?;
         self.found.logs += 1;
-        let wanted = |block: &&Block| block.next_line() > first && has_steps(block, &self.query);
-        let blocks: Vec<Block> = index.blocks.iter().filter(wanted).copied().collect();
-        let query = Arc::new(self.query.clone());
-        let searches = blocks.into_iter().map(|block| {
-            let (logs, query, log) = (Arc::clone(&logs), Arc::clone(&query), place.log);
-            async move { search_block(&*logs, log, block, first, query).await }
-        });
-        // What is slow is unpacking; each processor does some.
-        let width = std::thread::available_parallelism().map_or(2, NonZero::get).clamp(2, 8);
-        let mut searches = stream::iter(searches).buffered(width);
+        let searches = self.in_blocks(place.log, &index, first, hits);
+        let mut searches = stream::iter(searches).buffered(width());
         while let Some(searched) = searches.next().await {
             let (block, hits) = searched?;
             self.found.bytes += block.end - block.start;
@@ -185,18 +256,36 @@ impl<'a> Search<'a> {
                 let shown = self.shown(place, &index, hit).await?;
                 self.found.items.push(shown);
                 if self.found.items.len() >= self.query.limit {
-                    return Ok(self.full(place.log, line));
+                    return Ok(self.full(Spot { log: place.log, line }));
                 }
             }
             if Instant::now() >= self.until {
-                return Ok(self.full(place.log, block.next_line() - 1));
+                let line = block.next_line() - 1;
+                return Ok(self.full(Spot { log: place.log, line }));
             }
         }
         Ok(false)
     }
 
-    fn full(&mut self, log: LogId, line: u64) -> bool {
-        self.found.next = Some(Spot { log, line }.to_string());
+    /// A search for each block that can have what is wanted, from a line on.
+    fn in_blocks<T: Default + Send + 'static>(
+        &self,
+        log: LogId,
+        index: &Index,
+        first: u64,
+        look: Look<T>,
+    ) -> Vec<impl Future<Output = Answer<(Block, T)>> + use<T>> {
+        let wanted = |block: &&Block| block.next_line() > first && has_steps(block, &self.query);
+        let query = Arc::new(self.query.clone());
+        let search = |block: &Block| {
+            let (logs, query) = (Arc::clone(&self.app.logs), Arc::clone(&query));
+            search_block(logs, log, *block, first, query, look)
+        };
+        index.blocks.iter().filter(wanted).map(search).collect()
+    }
+
+    fn full(&mut self, spot: Spot) -> bool {
+        self.found.next = Some(spot.to_string());
         true
     }
 
@@ -211,6 +300,7 @@ impl<'a> Search<'a> {
             job_id: log.job.0,
             job: place.job.clone(),
             attempt: log.claim,
+            run_attempt: place.run_attempt,
             line,
             step: step.saturating_add(1),
             at: Timestamp(at).rfc3339(),
@@ -226,30 +316,53 @@ fn has_steps(block: &Block, query: &Query) -> bool {
     query.steps.is_empty() || query.steps.iter().any(has)
 }
 
-/// The lines of a block, from one on, in which it is found.
-async fn search_block(
-    logs: &dyn Logs,
+/// What is wanted of the lines of a block, from one on, in which it is found.
+type Look<T> = fn(&Piece, u64, &Query) -> T;
+
+/// How many blocks are searched at a time. What is slow is unpacking; each processor does some.
+fn width() -> usize {
+    std::thread::available_parallelism().map_or(2, NonZero::get).clamp(2, 8)
+}
+
+async fn search_block<T: Default + Send + 'static>(
+    logs: Arc<dyn Logs>,
     log: LogId,
     block: Block,
     first: u64,
     query: Arc<Query>,
-) -> Answer<(Block, Vec<Hit>)> {
-    let piece = cursor::block(logs, log, &block).await.map_err(Failure::internal)?;
+    look: Look<T>,
+) -> Answer<(Block, T)> {
+    let piece = cursor::block(&*logs, log, &block).await.map_err(unreadable)?;
     let work = move || {
-        if query.matcher.may_be_in(&piece.bytes) { hits(&piece, first, &query) } else { Vec::new() }
+        if query.matcher.may_be_in(&piece.bytes) {
+            look(&piece, first, &query)
+        } else {
+            T::default()
+        }
     };
-    let hits = tokio::task::spawn_blocking(work).await.map_err(Failure::internal)?;
-    Ok((block, hits))
+    let found = tokio::task::spawn_blocking(work).await.map_err(Failure::internal)?;
+    Ok((block, found))
 }
 
-fn hits(piece: &Piece, first: u64, query: &Query) -> Vec<Hit> {
-    let wanted = |(number, line): &(u64, Line<'_>)| {
+fn found_in<'p>(
+    piece: &'p Piece,
+    first: u64,
+    query: &'p Query,
+) -> impl Iterator<Item = (u64, Line<'p>)> {
+    piece.lines().filter(move |(number, line)| {
         *number >= first
             && (query.steps.is_empty() || query.steps.contains(&line.step))
             && query.matcher.matches(line.text)
-    };
-    let found = piece.lines().filter(wanted).take(query.limit);
-    found
+    })
+}
+
+fn number_of(piece: &Piece, first: u64, query: &Query) -> u64 {
+    found_in(piece, first, query).count() as u64
+}
+
+fn hits(piece: &Piece, first: u64, query: &Query) -> Vec<Hit> {
+    found_in(piece, first, query)
+        .take(query.limit)
         .map(|(line, found)| Hit { line, step: found.step, at: found.at, text: cut(found.text) })
         .collect()
 }
@@ -276,7 +389,7 @@ async fn lines(
     let blocks = index.blocks.iter();
     for block in blocks.filter(|block| block.line < wanted.end && block.next_line() > wanted.start)
     {
-        let piece = cursor::block(logs, log, block).await.map_err(Failure::internal)?;
+        let piece = cursor::block(logs, log, block).await.map_err(unreadable)?;
         let lines = piece.lines().filter(|(number, _)| wanted.contains(number));
         found.extend(lines.map(|(_, line)| cut(line.text)));
     }

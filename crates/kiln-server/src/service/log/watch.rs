@@ -1,5 +1,6 @@
 //! Waiting for more of a log.
 
+use std::io;
 use std::time::Duration;
 
 use kiln_core::id::JobId;
@@ -63,6 +64,11 @@ impl Watch {
             woken = heard(&mut self.ear, self.log.job) => woken,
             () = tokio::time::sleep(patience) => Woken::Look,
         }
+    }
+
+    /// Once nothing more can come: what another server wrote at the very end is known here, too.
+    pub(super) async fn settle(&self) -> io::Result<()> {
+        self.app.logs.length(self.log).await.map(drop).map_err(io::Error::other)
     }
 
     pub(super) async fn life(&self) -> Result<Life, StoreError> {

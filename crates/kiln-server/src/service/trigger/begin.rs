@@ -9,13 +9,16 @@ use kiln_core::value::{Object, Value};
 use kiln_lang::engine::run_name;
 use kiln_lang::{dispatch, github};
 use kiln_proto::api;
+use kiln_store::directory::audit;
 use kiln_store::directory::workflows::{self, FoundWorkflow};
 use kiln_store::runs::{Created, NewFailedRun, NewRun, Runs};
 use kiln_store::{Actor, Scope, StoreError, Tx};
+use serde_json::json;
 
 use super::{Happening, Wanted, payload};
 use crate::app::App;
 use crate::auth::Caller;
+use crate::http::addresses::GITHUB;
 use crate::http::error::Answer;
 use crate::service::context::Context;
 use crate::service::job::TRUSTED;
@@ -98,6 +101,13 @@ impl Work {
                 self.failed(tx, run, note).await?
             }
         };
+        if let Created::New(run) = created {
+            let Happening { event, reference, commit, .. } = &self.happening;
+            let detail = json!({
+                "event": event, "workflow": file.path, "ref": reference, "sha": commit,
+            });
+            audit::done(tx, &self.actor, repo.org, "run.create", run.0, detail).await?;
+        }
         Ok(Started {
             run: created.run(),
             workflow: file.path.clone(),
@@ -149,7 +159,7 @@ impl Work {
             plan,
             context: context.write(),
             class: Class::of(false, is_default, happening.event == "schedule"),
-            priority: 0,
+            priority: happening.priority,
             once: None,
         };
         new.once = match &happening.once {
@@ -181,7 +191,7 @@ impl Work {
             run_id: 0,
             run_number: number,
             server_url: &self.public_url,
-            api_url: &self.public_url,
+            api_url: &format!("{}{GITHUB}", self.public_url),
         });
         Context { github, vars: happening.place.vars.clone(), inputs: inputs.clone() }
     }

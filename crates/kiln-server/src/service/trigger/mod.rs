@@ -26,6 +26,9 @@ use crate::sources::{Location, Resolved, Snapshot, SourceError, Sources, Workflo
 
 pub use begin::Started;
 
+/// The priority that goes before all others.
+const FIRST: i64 = 100;
+
 /// What somebody asks for.
 #[derive(Debug, Clone, Default)]
 pub struct Ask {
@@ -42,6 +45,8 @@ pub struct Ask {
     pub key: Option<String>,
     /// A file that cannot be used is the caller's mistake, not a failed run.
     pub strict: bool,
+    /// From 0 to 100; what is above 0 is for administrators.
+    pub priority: i64,
 }
 
 /// The repository of a trigger, with what its expressions see.
@@ -77,6 +82,7 @@ struct Happening {
     snapshot: Arc<Snapshot>,
     actor: String,
     once: Option<String>,
+    priority: i64,
 }
 
 /// What came of a trigger.
@@ -91,6 +97,10 @@ pub struct Outcome {
 pub async fn trigger(app: &App, caller: &Caller, full_name: &str, ask: Ask) -> Answer<Outcome> {
     check(&ask)?;
     let place = place(app, caller, full_name).await?;
+    if ask.priority > 0 {
+        // It goes before the jobs of others, too.
+        caller.require(Right::Admin, Some(place.repo.org), "repository")?;
+    }
     let location = place.location()?;
     let Target { commit, reference } = resolve(app, &place, &location, &ask).await?;
     let snapshot = app.workflows.at(&location, &commit).await.map_err(unreadable)?;
@@ -107,8 +117,9 @@ pub async fn trigger(app: &App, caller: &Caller, full_name: &str, ask: Ask) -> A
     };
     let payload = payload::of(&event, &facts, &ask.payload);
     let actor = caller.name().to_owned();
-    let once = ask.key.clone();
-    let happening = Happening { place, event, reference, commit, payload, snapshot, actor, once };
+    let (once, priority) = (ask.key.clone(), ask.priority);
+    let happening =
+        Happening { place, event, reference, commit, payload, snapshot, actor, once, priority };
     let (wanted, mut skipped) = decide(app, &location, &happening, &chosen, &ask).await?;
     let (started, refused) = begin::begin(app, caller, happening, wanted).await?;
     skipped.extend(refused);
@@ -134,6 +145,9 @@ fn check(ask: &Ask) -> Answer<()> {
         && trigger::event(event).is_none()
     {
         return Err(Failure::invalid(format!("there is no event `{event}`")));
+    }
+    if !(0..=FIRST).contains(&ask.priority) {
+        return Err(Failure::invalid(format!("`priority` is a number from 0 to {FIRST}")));
     }
     let event = ask.event.as_deref().unwrap_or_else(|| usual_event(ask));
     if !ask.inputs.is_empty() && event != "workflow_dispatch" {

@@ -103,6 +103,7 @@ pub(super) fn title(event: &str, payload: &Object, workflow: &str) -> String {
     let said = match event {
         "push" => text(&["head_commit", "message"]),
         "pull_request" | "pull_request_target" => text(&["pull_request", "title"]),
+        "repository_dispatch" => text(&["action"]),
         _ => None,
     };
     let first = said.as_deref().and_then(|said| said.lines().find(|line| !line.trim().is_empty()));

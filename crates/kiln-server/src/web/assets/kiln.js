@@ -68,6 +68,7 @@ export async function refresh() {
         at?.classList.add('at');
       }
     }
+    announce();
     const live = $('#page', next)?.dataset.live;
     if (page && live === undefined) { delete page.dataset.live; stop(); }
     document.dispatchEvent(new CustomEvent('kiln:refreshed'));
@@ -77,6 +78,16 @@ export async function refresh() {
     asking = false;
     if (again) { again = false; refresh(); }
   }
+}
+
+// Says how the thing on the page stands now, once, when that is not what it was.
+let state = $('[data-state]')?.dataset.state;
+function announce() {
+  const now = $('[data-state]')?.dataset.state;
+  if (now === state) return;
+  state = now;
+  const place = $('#announce');
+  if (place) place.textContent = now ?? '';
 }
 
 // How an element is found again in the page that comes next.

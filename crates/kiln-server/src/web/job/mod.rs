@@ -1,8 +1,10 @@
 //! The log of a job: its first screen is complete, and `log.js` brings the rest by blocks of lines.
 
+mod claims;
 mod page;
 mod read;
 mod rows;
+mod search;
 mod stream;
 
 use axum::extract::{Path, Query, State};
@@ -23,6 +25,7 @@ use crate::http::error::{Answer, Failure};
 use crate::service::jobs::Seen;
 use crate::service::runs::{self, Named};
 
+pub(super) use search::search;
 pub(super) use stream::follow;
 
 /// How many lines are brought at a time.
@@ -46,19 +49,34 @@ pub(super) struct Which {
     claim: Option<u32>,
 }
 
-/// A job of the run that the address names.
-async fn find_job(app: &App, visitor: &Visitor, place: &Place) -> Answer<(Named, Seen)> {
+/// The run and the number of the job that the address names.
+async fn find_id(app: &App, visitor: &Visitor, place: &Place) -> Answer<(Named, JobId)> {
     let (owner, repo, run, job) = place.clone();
     let named = find(app, visitor, Right::Read, &(owner, repo, run)).await?;
     let id: JobId = job.parse().map_err(|_| Failure::not_found("job"))?;
     if id.run() != named.run.id {
         return Err(Failure::not_found("job"));
     }
-    runs::job(app, &visitor.caller, Right::Read, id).await
+    Ok((named, id))
+}
+
+/// A job of the run that the address names.
+async fn find_job(app: &App, visitor: &Visitor, place: &Place) -> Answer<(Named, Seen)> {
+    let (named, id) = find_id(app, visitor, place).await?;
+    let job = runs::job_of(app, &named, id).await?;
+    Ok((named, job))
 }
 
 pub(super) fn address(named: &Named, job: JobId) -> String {
     format!("{}/job/{job}", super::runs::address(named))
+}
+
+/// Where a line is. A job that was claimed several times has as many logs, so the claim is part of it.
+fn line_address(named: &Named, job: &Seen, claim: Option<u32>, line: u64) -> String {
+    let claim = claim.or_else(|| (job.claim > 1).then_some(job.claim));
+    let claim = claim.map(|claim| format!("&claim={claim}")).unwrap_or_default();
+    let there = job.id.map(|id| address(named, id)).unwrap_or_default();
+    format!("{there}?line={line}{claim}#L{line}")
 }
 
 pub(super) async fn show(
@@ -67,28 +85,38 @@ pub(super) async fn show(
     Path(place): Path<Place>,
     Query(which): Query<Which>,
 ) -> Shown<Response> {
-    let (named, job) = find_job(&app, &visitor, &place).await?;
-    let id = job.id.ok_or_else(|| Failure::not_found("job"))?;
+    let (named, id) = find_id(&app, &visitor, &place).await?;
+    let jobs = runs::jobs_beside(&app, &named, id).await?;
+    let job = jobs.iter().find(|job| job.id == Some(id));
+    let job = job.ok_or_else(|| Failure::not_found("job"))?;
     let wanted = match (which.at.as_deref(), which.step) {
-        (Some("error"), _) => read::first_error(&app, &job, which.claim).await?,
-        (_, Some(step)) => read::first_of_step(&app, &job, which.claim, step).await?,
+        (Some("error"), _) => read::first_error(&app, job, which.claim).await?,
+        (_, Some(step)) => read::first_of_step(&app, job, which.claim, step).await?,
         _ => None,
     };
     if let Some(line) = wanted {
-        let claim = which.claim.map(|claim| format!("&claim={claim}")).unwrap_or_default();
-        let there = format!("{}?line={line}{claim}#L{line}", address(&named, id));
+        let there = line_address(&named, job, which.claim, line);
         return Ok(Redirect::to(&there).into_response());
     }
-    let screen = read::screen(&app, &job, which.claim, which.line).await?;
-    let is_bad = Look::of_job(&job).is_bad();
-    let error = if is_bad { read::first_error(&app, &job, which.claim).await? } else { None };
+    let screen = read::screen(&app, job, which.claim, which.line).await?;
+    let is_bad = Look::of_job(job).is_bad();
+    let error = if is_bad { read::first_error(&app, job, which.claim).await? } else { None };
     let may_change = visitor.caller.grants().allow(Right::Write, Some(named.run.org)).is_ok();
+    let claim = which.claim;
     let about =
-        page::About { named: &named, job: &job, screen: &screen, error, claim: which.claim };
-    let body = page::body(&visitor, &about, may_change);
+        page::About { named: &named, job, jobs: &jobs, screen: &screen, error, claim, may_change };
+    let body = page::body(&visitor, &about);
     let title = format!("{} · {}", job.name, named.run.title);
-    let live = job.conclusion.is_none().then_some(named.run.id.0);
+    // What can be done with a job depends on its run, too.
+    let live = named.run.conclusion.is_none() || job.conclusion.is_none();
+    let live = live.then_some(named.run.id.0);
     Ok(Page { title: &title, section: Section::Runs, live, body }.show(&visitor).into_response())
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct OfAttempt {
+    attempt: Option<u32>,
 }
 
 /// One click from a red run to its first error.
@@ -96,17 +124,20 @@ pub(super) async fn first_error(
     State(app): State<Shared>,
     visitor: Visitor,
     Path(place): Path<(String, String, String)>,
+    Query(which): Query<OfAttempt>,
 ) -> Shown<Redirect> {
     let named = find(&app, &visitor, Right::Read, &place).await?;
-    let found = runs::attempt(&app, &visitor.caller, named.run.id, None).await?;
+    let found = runs::attempt_of(&app, named, which.attempt).await?;
+    let named = &found.named;
     let bad = found.jobs.iter().find(|job| Look::of_job(job).is_bad() && job.id.is_some());
     let Some((job, id)) = bad.and_then(|job| Some((job, job.id?))) else {
-        return Ok(Redirect::to(&super::runs::address(&named)));
+        let attempt = which.attempt.map(|attempt| format!("?attempt={attempt}"));
+        let there = super::runs::address(named) + &attempt.unwrap_or_default();
+        return Ok(Redirect::to(&there));
     };
-    let there = address(&named, id);
     Ok(Redirect::to(&match read::first_error(&app, job, None).await? {
-        Some(line) => format!("{there}?line={line}#L{line}"),
-        None => there,
+        Some(line) => line_address(named, job, None, line),
+        None => address(named, id),
     }))
 }
 
@@ -118,7 +149,7 @@ pub(super) struct Wanted {
     claim: Option<u32>,
     /// Instead of lines: the number of the first line of this step, from 1.
     first_of: Option<u32>,
-    /// Instead of lines: the number of the next line from here on that ends a group.
+    /// Instead of lines: the number of the last line of the group that begins here.
     end_of_group: Option<u64>,
 }
 
@@ -140,7 +171,7 @@ pub(super) async fn lines(
     }
     let count = wanted.count.clamp(1, MOST);
     let block = read::block(&app, &job, wanted.claim, wanted.from.max(1), count).await?;
-    let html = rows::show(&job, block.before, &block.lines);
+    let html = rows::show(&job, &block.lines);
     let total = [(HeaderName::from_static(LOG_LINES), block.total.to_string())];
     let policy = [(header::CONTENT_SECURITY_POLICY, super::layout::POLICY)];
     Ok((total, policy, Html(html.into_string())).into_response())

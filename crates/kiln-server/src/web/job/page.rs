@@ -1,10 +1,9 @@
-//! The page around the log: steps at the side, tools above.
+//! The page around the log: steps and jobs at the side, tools above.
 
 use maud::{Markup, html};
 
 use super::read::Screen;
-use super::rows::Row;
-use super::{BLOCK, address, rows};
+use super::{BLOCK, address, claims, line_address, rows};
 use crate::service::jobs::Seen;
 use crate::service::runs::Named;
 use crate::web::assets;
@@ -18,10 +17,13 @@ use crate::web::visitor::Visitor;
 pub(super) struct About<'a> {
     pub(super) named: &'a Named,
     pub(super) job: &'a Seen,
+    /// All jobs of the run.
+    pub(super) jobs: &'a [Seen],
     pub(super) screen: &'a Screen,
     /// The line of the first error.
     pub(super) error: Option<u64>,
     pub(super) claim: Option<u32>,
+    pub(super) may_change: bool,
 }
 
 impl About<'_> {
@@ -35,23 +37,31 @@ impl About<'_> {
     }
 }
 
-pub(super) fn body(visitor: &Visitor, about: &About<'_>, may_change: bool) -> Markup {
+/// What `log.js` consists of; the browser asks for all of it at once.
+const MODULES: [&str; 5] =
+    ["log-blocks.js", "log-copy.js", "log-lines.js", "log-live.js", "log-search.js"];
+/// More jobs than these beside the log are folded.
+const FEW: usize = 12;
+
+pub(super) fn body(visitor: &Visitor, about: &About<'_>) -> Markup {
     html! {
-        (head(visitor, about, may_change))
+        @for name in MODULES { link rel="modulepreload" href=(assets::address(name)); }
+        script type="module" src=(assets::address("log.js")) {}
+        (head(visitor, about))
         div.job-page {
             aside.side {
                 nav #steps data-part="" aria-label="Steps" { (steps(about)) }
+                nav #siblings data-part="" aria-label="Jobs of the run" { (siblings(about)) }
             }
             div.log-side {
                 (tools(about))
                 (log(about))
             }
         }
-        script type="module" src=(assets::address("log.js")) {}
     }
 }
 
-fn head(visitor: &Visitor, about: &About<'_>, may_change: bool) -> Markup {
+fn head(visitor: &Visitor, about: &About<'_>) -> Markup {
     let About { named, job, .. } = about;
     let (repo, run) = (named.repo.full(), crate::web::runs::address(named));
     let look = Look::of_job(job);
@@ -65,25 +75,67 @@ fn head(visitor: &Visitor, about: &About<'_>, may_change: bool) -> Markup {
                 }
                 h1 { (job.name) }
             }
-            @if may_change && job.conclusion.is_some() && named.run.conclusion.is_some() {
-                div.actions {
-                    form method="post" action={ (run) "/rerun-job" } {
-                        (form_token(visitor))
-                        input type="hidden" name="job" value=[job.id];
-                        button type="submit" { "Re-run this job" }
-                    }
-                }
-            }
+            div.actions #actions data-part="" { (buttons(visitor, about)) }
         }
-        section #status.status-line data-part="" aria-live="polite" aria-label="Status" {
+        section #status.status-line data-part="" data-state=(look.word()) aria-label="Status" {
             (look.pill())
             p {
-                @if look != Look::Success && look != Look::Running { (sentence(&job.reason)) " " }
+                @if job.reused.is_some() || look != Look::Success && look != Look::Running { (sentence(&job.reason)) " " }
                 @if began.is_some() { (parts::clocked(began, job.timings.ended)) }
                 @if let Some(runner) = &job.runner_name { " on " (runner) }
                 @if let Some(used) = &job.used {
                     " · " (used.memory_peak_kb / 1_024) " MB · " (parts::length(std::time::Duration::from_millis(used.cpu_ms))) " CPU"
                 }
+            }
+            (claims::list(job))
+        }
+    }
+}
+
+/// What can be done now. There is no way to end one job of a run alone.
+fn buttons(visitor: &Visitor, about: &About<'_>) -> Markup {
+    let About { named, job, .. } = about;
+    let run = crate::web::runs::address(named);
+    let is_over = job.conclusion.is_some() && named.run.conclusion.is_some();
+    html! {
+        @if about.may_change && is_over {
+            form method="post" action={ (run) "/rerun-job" } {
+                (form_token(visitor))
+                input type="hidden" name="job" value=[job.id];
+                button type="submit" { "Re-run this job" }
+            }
+        } @else if about.may_change && job.conclusion.is_none() {
+            form method="post" action={ (run) "/cancel" } {
+                (form_token(visitor))
+                button.danger type="submit" { "Cancel the run" }
+            }
+        }
+    }
+}
+
+/// The other jobs of the run, and this one among them.
+fn siblings(about: &About<'_>) -> Markup {
+    let jobs = about.jobs;
+    let list = html! {
+        ol.steps {
+            @for job in jobs {
+                @let here = about.job.id == job.id;
+                li.here[here] {
+                    (Look::of_job(job).icon())
+                    @match job.id {
+                        Some(id) => a href=(address(about.named, id)) aria-current=[here.then_some("page")] { (job.name) },
+                        None => span { (job.name) },
+                    }
+                    (parts::clocked(job.timings.started.or(job.timings.claimed), job.timings.ended))
+                }
+            }
+        }
+    };
+    html! {
+        @if jobs.len() > 1 {
+            details #siblings-list open[jobs.len() <= FEW] {
+                summary { (parts::count(jobs.len(), "job", "jobs")) " in this run" }
+                (list)
             }
         }
     }
@@ -111,9 +163,13 @@ fn tools(about: &About<'_>) -> Markup {
     let shown = about.claim.unwrap_or(claims);
     html! {
         div.log-tools role="toolbar" aria-label="Log" {
-            label.find hidden {
-                span.sr { "Search in the log" }
-                input #search type="search" placeholder="Search the whole log   /" autocomplete="off" spellcheck="false";
+            div.find hidden {
+                label {
+                    span.sr { "Search in the log" }
+                    input #search type="search" placeholder="Search the whole log   /" autocomplete="off" spellcheck="false";
+                }
+                button #case.icon type="button" aria-pressed="false" title="Upper and lower case differ" aria-label="Upper and lower case differ" { "Aa" }
+                button #regex.icon type="button" aria-pressed="false" title="Regular expression" aria-label="Regular expression" { ".*" }
             }
             span.hits hidden {
                 output #hits aria-live="polite" {}
@@ -121,11 +177,14 @@ fn tools(about: &About<'_>) -> Markup {
                 button #next.icon type="button" title="Next hit (n)" aria-label="Next hit" { "↓" }
                 button #only.small type="button" aria-pressed="false" { "Only hits" }
             }
-            @if let Some(error) = about.error {
-                a.button.small #first-error href={ (about.here()) "?line=" (error) (about.of_claim("&claim=")) "#L" (error) } data-line=(error) { "First error" }
+            span #errors data-part="" {
+                @if let Some(error) = about.error {
+                    a.button.small #first-error href=(line_address(about.named, about.job, about.claim, error)) data-line=(error) { "First error" }
+                }
             }
-            @if claims > 1 {
-                span.claims { "Claim "
+            span.claims #claims data-part="" {
+                @if claims > 1 {
+                    "Claim "
                     @for claim in 1..=claims.min(20) {
                         a href={ "?claim=" (claim) } aria-current=[(claim == shown).then_some("true")] { (claim) }
                     }
@@ -134,6 +193,7 @@ fn tools(about: &About<'_>) -> Markup {
             span.space {}
             button #times.small type="button" hidden title="Time stamps (t)" { "Times: off" }
             button #wrap.small type="button" hidden aria-pressed="true" { "Wrap" }
+            button #copy.small type="button" hidden title="Copy the log, or the lines that are chosen" { "Copy" }
             a.button.small href={ (raw) (about.of_claim("?attempt=")) } { "Raw" }
             a.button.small href={ (raw) "?format=timed" (about.of_claim("&attempt=")) } download={ (about.job.name) ".log" } { "Download" }
         }
@@ -147,15 +207,13 @@ fn log(about: &About<'_>) -> Markup {
     let follows = (job.conclusion.is_none() && is_last).then_some("");
     let seat = format!("{}-{}", job.claim.max(1), screen.block.total);
     let size = usize::try_from(BLOCK).unwrap_or(usize::MAX);
-    let chunks: Vec<&[Row]> = screen.block.lines.chunks(size).collect();
     html! {
         div #log.log.wrap tabindex="-1" role="log" aria-live="off" aria-label="Log"
-            data-here=(here) data-lines=(screen.block.total) data-size=(BLOCK) data-error=[about.error]
+            data-here=(here) data-lines=(screen.block.total) data-size=(BLOCK)
             data-job=[job.id] data-claim=[about.claim] data-follow=[follows] data-after=(seat) {
             @if screen.first > 0 { p.elsewhere { a href={ (here) "?line=" ((screen.first * BLOCK).max(1)) (about.of_claim("&claim=")) } { "Earlier lines" } } }
-            @for (at, lines) in chunks.iter().enumerate() {
-                @let before = at.checked_sub(1).map_or(screen.block.before, |before| last_step(chunks[before]));
-                div.block data-block=(screen.first + at as u64) { (rows::show(job, before, lines)) }
+            @for (at, lines) in (screen.first..).zip(screen.block.lines.chunks(size)) {
+                div.block data-block=(at) { (rows::show(job, lines)) }
             }
             @if let Some(last) = screen.block.lines.last().filter(|last| last.number < screen.block.total) {
                 p.elsewhere { a href={ (here) "?line=" (last.number + BLOCK) (about.of_claim("&claim=")) } { "Later lines" } }
@@ -163,20 +221,24 @@ fn log(about: &About<'_>) -> Markup {
         }
         @if screen.block.lines.is_empty() { (silent(about)) }
         button #to-live.float type="button" hidden { "Jump to live" }
-        ol #only-hits.log.only hidden {}
+        div #only-hits.log.only hidden {
+            div {}
+            button.small type="button" hidden { "More hits" }
+        }
     }
-}
-
-fn last_step(lines: &[Row]) -> Option<u32> {
-    lines.last().map(|row| row.step)
 }
 
 fn silent(about: &About<'_>) -> Markup {
     let job = about.job;
+    let why = match &about.screen.gone {
+        Some(gone) => sentence(gone),
+        None if job.conclusion.is_some() => "It printed nothing".to_owned(),
+        None => "Nothing printed yet".to_owned(),
+    };
     html! {
-        div #silent {
+        div #silent data-part="" {
             (parts::empty(
-                if job.conclusion.is_some() { "It printed nothing" } else { "Nothing printed yet" },
+                &why,
                 &html! { (sentence(&job.reason)) },
             ))
         }

@@ -1,22 +1,25 @@
-//! Lines of a log for the page: a block, the first error, the beginning of a step.
+//! Lines of a log for the page: a block, the first error, the beginning of a step, the end of a group.
 
+use axum::http::StatusCode;
 use futures_util::StreamExt as _;
 use kiln_proto::log::Numbered;
 
 use super::BLOCK;
-use super::rows::Row;
+use super::rows::{Past, Row};
 use crate::app::Shared;
 use crate::http::error::{Answer, Failure};
 use crate::service::jobs::Seen;
 use crate::service::log::{self, Form, Matcher, Reading, Selection};
 use crate::web::parts::Look;
 
+/// How many lines before a block are looked at for what they leave to it: their step, time and colours. Colours
+/// that were begun still earlier, and never ended, are lost at the edge of a block.
+const LOOK_BACK: u64 = BLOCK;
+
 /// Some lines, one after the other.
 #[derive(Debug, Default)]
 pub(super) struct Block {
     pub(super) lines: Vec<Row>,
-    /// The step of the line before them.
-    pub(super) before: Option<u32>,
     /// How many lines there are now.
     pub(super) total: u64,
 }
@@ -27,39 +30,72 @@ pub(super) struct Screen {
     pub(super) block: Block,
     /// The number of the block of lines that it begins with, from 0.
     pub(super) first: u64,
+    /// Why nothing is there any more.
+    pub(super) gone: Option<String>,
 }
 
 fn has_log(job: &Seen) -> bool {
     job.id.is_some() && job.claim > 0
 }
 
-/// Reads what a selection finds, drawn line by line, so that long logs and lines take no room.
+/// What was read of a log.
+#[derive(Debug, Default)]
+struct Found {
+    rows: Vec<Row>,
+    total: u64,
+    past: Past,
+}
+
+impl Found {
+    /// Takes over whole lines. Those before one that is wanted are not shown.
+    fn take(&mut self, lines: &[u8], wanted: u64) {
+        let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        for Numbered { number, line } in lines.filter_map(Numbered::parse) {
+            if number < wanted {
+                self.past.pass(&line);
+            } else {
+                self.rows.push(self.past.draw(number, &line));
+            }
+        }
+    }
+}
+
+/// Reads what a selection finds, drawn line by line from one on, so that long logs and lines take no room.
 async fn read(
     app: &Shared,
     job: &Seen,
     claim: Option<u32>,
     selection: Selection,
-) -> Answer<(Vec<Row>, u64)> {
+    wanted: u64,
+) -> Answer<Found> {
+    let mut found = Found::default();
     if !has_log(job) {
-        return Ok((Vec::new(), 0));
+        return Ok(found);
     }
     let reading =
         Reading { claim, form: Form::Numbered, lines: Some(selection), ..Reading::default() };
-    let opened = log::read(Shared::clone(app), job, reading).await?;
-    let total = opened.lines.unwrap_or_default();
+    let opened = match log::read(Shared::clone(app), job, reading).await {
+        // The page says so where the log would be.
+        Err(failure) if failure.status() == StatusCode::GONE => return Ok(found),
+        opened => opened?,
+    };
+    found.total = opened.lines.unwrap_or_default();
     let mut pieces = std::pin::pin!(opened.pieces);
-    let (mut rows, mut rest) = (Vec::new(), Vec::new());
+    let mut rest = Vec::new();
     while let Some(piece) = pieces.next().await {
         rest.extend_from_slice(&piece.map_err(Failure::internal)?);
         let end = memchr::memrchr(b'\n', &rest).map_or(0, |at| at + 1);
-        let lines = rest[..end].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        rows.extend(lines.filter_map(Numbered::parse).map(|line| Row::of(&line)));
+        found.take(&rest[..end], wanted);
         rest.drain(..end);
     }
-    if let Some(line) = Numbered::parse(&rest) {
-        rows.push(Row::of(&line));
-    }
-    Ok((rows, total))
+    found.take(&rest, wanted);
+    Ok(found)
+}
+
+/// Lines from a number on, and some before them.
+fn around(from: u64, count: u64) -> Selection {
+    let first = from.saturating_sub(LOOK_BACK).max(1);
+    Selection { from: first, count: Some(count + (from - first)), ..Selection::default() }
 }
 
 /// Lines from a number on.
@@ -70,16 +106,13 @@ pub(super) async fn block(
     from: u64,
     count: u64,
 ) -> Answer<Block> {
-    // One more in front, whose step says whether a step begins here.
-    let first = from.saturating_sub(1).max(1);
-    let selection =
-        Selection { from: first, count: Some(count + (from - first)), ..Selection::default() };
-    let (mut lines, total) = read(app, job, claim, selection).await?;
-    let mut before = None;
-    if lines.first().is_some_and(|row| row.number < from) {
-        before = Some(lines.remove(0).step);
-    }
-    Ok(Block { lines, before, total: total.max(from.saturating_sub(1)) })
+    let found = read(app, job, claim, around(from, count), from).await?;
+    Ok(Block { lines: found.rows, total: found.total.max(from.saturating_sub(1)) })
+}
+
+/// What the lines before this one leave to it.
+pub(super) async fn past(app: &Shared, job: &Seen, claim: u32, from: u64) -> Answer<Past> {
+    Ok(read(app, job, Some(claim), around(from.max(1), 0), u64::MAX).await?.past)
 }
 
 /// Two blocks around the wanted line; the end of a log that grows, else its beginning.
@@ -107,12 +140,14 @@ pub(super) async fn screen(
     // It may have grown while it was read.
     let last = found.lines.last().map_or(0, |row| row.number);
     found.total = found.total.max(total).max(last);
-    Ok(Screen { block: found, first })
+    let gone = log::expired(app, job).filter(|_| found.total == 0);
+    let gone = gone.map(|gone| gone.detail().to_owned());
+    Ok(Screen { block: found, first, gone })
 }
 
 async fn total(app: &Shared, job: &Seen, claim: Option<u32>) -> Answer<u64> {
     let none = Selection { from: u64::MAX, count: Some(0), ..Selection::default() };
-    Ok(read(app, job, claim, none).await?.1)
+    Ok(read(app, job, claim, none, 0).await?.total)
 }
 
 async fn first_line(
@@ -121,8 +156,8 @@ async fn first_line(
     claim: Option<u32>,
     selection: Selection,
 ) -> Answer<Option<u64>> {
-    let (rows, _) = read(app, job, claim, selection).await?;
-    Ok(rows.first().map(|row| row.number))
+    let found = read(app, job, claim, selection, 0).await?;
+    Ok(found.rows.first().map(|row| row.number))
 }
 
 /// Where a step begins to print; `step` counts from 1.
@@ -153,14 +188,29 @@ pub(super) async fn first_error(
     first_line(app, job, claim, Selection { steps, tail: Some(1), ..Selection::default() }).await
 }
 
+/// The last line of the group that begins in this line: the one that ends it, the one before the next group, or
+/// the last one of its step so far.
 pub(super) async fn end_of_group(
     app: &Shared,
     job: &Seen,
     claim: Option<u32>,
     from: u64,
 ) -> Answer<Option<u64>> {
-    let matcher = Some(Matcher::new("##[endgroup]", false, false).map_err(Failure::internal)?);
-    let selection = Selection { from, matcher, count: Some(1), ..Selection::default() };
-    let (rows, _) = read(app, job, claim, selection).await?;
-    Ok(rows.first().map(|row| row.number))
+    let first = Selection { from, count: Some(1), ..Selection::default() };
+    let found = read(app, job, claim, first, 0).await?;
+    let Some(step) = found.rows.first().map(|row| row.step) else { return Ok(None) };
+    let mark = Matcher::new(r"^##\[(?:end)?group\]", true, false).map_err(Failure::internal)?;
+    let next = Selection {
+        from: from + 1,
+        steps: vec![step],
+        matcher: Some(mark),
+        count: Some(1),
+        ..Selection::default()
+    };
+    let found = read(app, job, claim, next, 0).await?;
+    if let Some(row) = found.rows.first() {
+        return Ok(Some(if row.ends_group() { row.number } else { row.number - 1 }));
+    }
+    let last = Selection { steps: vec![step], tail: Some(1), ..Selection::default() };
+    first_line(app, job, claim, last).await
 }

@@ -7,18 +7,20 @@ use axum::extract::{Path, Query, State};
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
-use futures_util::StreamExt as _;
+use futures_util::{StreamExt as _, stream};
 use kiln_core::time::Timestamp;
 use kiln_proto::live::{LogLine, Message};
+use kiln_proto::log::Line;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::rows::{self, Row};
-use super::{Place, find_job};
+use super::rows::{self, Past, Row};
+use super::{Place, find_job, read};
 use crate::app::Shared;
 use crate::http::error::Failure;
 use crate::service::jobs::Seen;
 use crate::service::log::live::{self, From, Seat, Told};
+use crate::service::runs::{self, Named};
 use crate::web::failure::Shown;
 use crate::web::live::UNBUFFERED;
 use crate::web::visitor::Visitor;
@@ -43,7 +45,7 @@ pub(in crate::web) async fn follow(
     Query(which): Query<After>,
     headers: HeaderMap,
 ) -> Shown<Response> {
-    let (_, job) = find_job(&app, &visitor, &place).await?;
+    let (run, job) = find_job(&app, &visitor, &place).await?;
     let seen = headers.get("last-event-id").and_then(|value| value.to_str().ok());
     let text = seen.unwrap_or(&which.after);
     let after: Option<Seat> = if text.is_empty() {
@@ -53,56 +55,89 @@ pub(in crate::web) async fn follow(
     };
     let from = From { after, ..From::default() };
     let messages = live::follow(Shared::clone(&app), &job, from).await?;
-    let batches = messages.ready_chunks(TOGETHER);
-    let mut step = None;
-    let events = batches.flat_map(move |batch| {
-        futures_util::stream::iter(
-            events_of(&job, &mut step, batch).into_iter().map(Ok::<_, Infallible>),
-        )
+    let past = match after {
+        Some(seat) => read::past(&app, &job, seat.claim, seat.line.saturating_add(1)).await?,
+        None => Past::default(),
+    };
+    let teller = Teller { app, run, job, past };
+    // What cannot be read is not passed over: the page comes again, and goes on where it was.
+    let messages = messages.take_while(|told| std::future::ready(told.is_ok()));
+    let batches = Box::pin(messages.ready_chunks(TOGETHER));
+    let events = stream::unfold((teller, batches), async |(mut teller, mut batches)| {
+        let batch = batches.next().await?;
+        let events = teller.events_of(batch).await;
+        Some((stream::iter(events.into_iter().map(Ok::<_, Infallible>)), (teller, batches)))
     });
-    let events = events.take_until(tokio::time::sleep(LONGEST));
+    let events = events.flatten().take_until(tokio::time::sleep(LONGEST));
     let answer = Sse::new(events).keep_alive(KeepAlive::new().interval(ALIVE));
     Ok((UNBUFFERED, answer).into_response())
 }
 
-/// Lines in a row become one event.
-fn events_of(job: &Seen, step: &mut Option<u32>, batch: Vec<std::io::Result<Told>>) -> Vec<Event> {
-    let (mut events, mut rows, mut seat) = (Vec::new(), Vec::new(), None);
-    for (place, message) in batch.into_iter().filter_map(Result::ok) {
-        match message {
-            Message::LogLine(line) => {
-                seat = place.or(seat);
-                rows.push(row(&line));
+/// Draws what comes for one viewer.
+struct Teller {
+    app: Shared,
+    run: Named,
+    /// As it was when a step last began to print.
+    job: Seen,
+    past: Past,
+}
+
+impl Teller {
+    /// Lines in a row become one event.
+    async fn events_of(&mut self, batch: Vec<std::io::Result<Told>>) -> Vec<Event> {
+        let batch: Vec<Told> = batch.into_iter().filter_map(Result::ok).collect();
+        self.look(&batch).await;
+        let (mut events, mut rows, mut seat) = (Vec::new(), Vec::new(), None);
+        for (place, message) in batch {
+            match message {
+                Message::LogLine(line) => {
+                    seat = place.or(seat);
+                    rows.push(self.row(&line));
+                }
+                Message::Restarted { attempt } => {
+                    events.extend(self.lines(&std::mem::take(&mut rows), seat));
+                    self.past = Past::default();
+                    let data = json!({ "claim": attempt }).to_string();
+                    events.push(named("restarted", place, data));
+                }
+                Message::JobComplete { conclusion, .. } => {
+                    events.extend(self.lines(&std::mem::take(&mut rows), seat));
+                    let data = json!({ "conclusion": conclusion }).to_string();
+                    events.push(named("complete", None, data));
+                }
+                // The page looks at its steps itself, whenever the run has changed.
+                Message::StepStatus { .. } => {}
             }
-            Message::Restarted { attempt } => {
-                events.extend(lines(job, step, &std::mem::take(&mut rows), seat));
-                *step = None;
-                let data = json!({ "claim": attempt }).to_string();
-                events.push(named("restarted", place, data));
-            }
-            Message::JobComplete { conclusion, .. } => {
-                events.extend(lines(job, step, &std::mem::take(&mut rows), seat));
-                let data = json!({ "conclusion": conclusion }).to_string();
-                events.push(named("complete", None, data));
-            }
-            Message::StepStatus { .. } => {}
+        }
+        events.extend(self.lines(&rows, seat));
+        events
+    }
+
+    /// Where a step begins, the job is read again: it may not have had that step before. Should that fail, the
+    /// step is called by its number until the page asks again.
+    async fn look(&mut self, batch: &[Told]) {
+        let begins = |(_, message): &Told| match message {
+            Message::LogLine(line) => self.past.is_before(line.step.saturating_sub(1)),
+            _ => false,
+        };
+        let Some(id) = self.job.id.filter(|_| batch.iter().any(begins)) else { return };
+        if let Ok(job) = runs::job_of(&self.app, &self.run, id).await {
+            self.job = job;
         }
     }
-    events.extend(lines(job, step, &rows, seat));
-    events
-}
 
-fn row(line: &LogLine) -> Row {
-    let at = Timestamp::parse_rfc3339(&line.timestamp).unwrap_or_default();
-    Row::new(line.line_number, line.step.saturating_sub(1), at.0, line.content.as_bytes())
-}
+    fn row(&mut self, line: &LogLine) -> Row {
+        let at = Timestamp::parse_rfc3339(&line.timestamp).unwrap_or_default().0;
+        let step = line.step.saturating_sub(1);
+        self.past.draw(line.line_number, &Line { at, step, text: line.content.as_bytes() })
+    }
 
-fn lines(job: &Seen, step: &mut Option<u32>, rows: &[Row], seat: Option<Seat>) -> Option<Event> {
-    let (first, last) = (rows.first()?.number, rows.last()?.number);
-    let html = rows::show(job, *step, rows).into_string();
-    *step = rows.last().map(|row| row.step);
-    let data = json!({ "first": first, "last": last, "html": html }).to_string();
-    Some(named("lines", seat, data))
+    fn lines(&self, rows: &[Row], seat: Option<Seat>) -> Option<Event> {
+        let (first, last) = (rows.first()?.number, rows.last()?.number);
+        let html = rows::show(&self.job, rows).into_string();
+        let data = json!({ "first": first, "last": last, "html": html }).to_string();
+        Some(named("lines", seat, data))
+    }
 }
 
 fn named(name: &str, seat: Option<Seat>, data: String) -> Event {

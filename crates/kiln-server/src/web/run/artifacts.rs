@@ -20,7 +20,7 @@ use crate::service::content::seen::{self, Found};
 use crate::service::runs::Attempt;
 
 /// The owner, the repository, the run and the artifact that an address names.
-type Place = (String, String, String, String);
+pub(in crate::web) type Place = (String, String, String, String);
 
 pub(super) fn show(
     visitor: &Visitor,
@@ -47,7 +47,7 @@ fn row(visitor: &Visitor, found: &Attempt, shown: &ArtifactDetail, may_change: b
         li data-entry="" {
             div.what {
                 @if shown.expired { span.title { (artifact.name) } } @else {
-                    a.title href=(place) data-open="" { (artifact.name) }
+                    a.title href={ (place) "/files" } data-open="" { (artifact.name) }
                 }
                 p.about {
                     (parts::size(artifact.size)) " · " (artifact.content_type) " · " (fate(shown))
@@ -55,6 +55,7 @@ fn row(visitor: &Visitor, found: &Attempt, shown: &ArtifactDetail, may_change: b
                     @if artifact.trust != "trusted" { " " span.tag { "untrusted" } }
                 }
             }
+            @if !shown.expired { a.button.small href=(place) aria-label={ "Download " (artifact.name) } { "Download" } }
             @if may_change {
                 @if artifact.keep { (button(visitor, &place, "release", "Stop keeping")) }
                 @else { (button(visitor, &place, "keep", "Keep")) }
@@ -85,7 +86,12 @@ fn button(visitor: &Visitor, place: &str, order: &str, word: &str) -> Markup {
 }
 
 /// An artifact of the run that the address names, and where the run is.
-async fn one(app: &App, visitor: &Visitor, right: Right, place: Place) -> Answer<(Found, String)> {
+pub(in crate::web) async fn one(
+    app: &App,
+    visitor: &Visitor,
+    right: Right,
+    place: Place,
+) -> Answer<(Found, String)> {
     let (owner, repo, run, artifact) = place;
     let named = find(app, visitor, right, &(owner, repo, run)).await?;
     let missing = || Failure::not_found("artifact");

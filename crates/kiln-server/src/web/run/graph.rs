@@ -1,13 +1,12 @@
 //! The jobs of a run in layers: each one right of what it needs, the legs of a matrix folded into one box.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use kiln_core::time::Timestamp;
 use maud::{Markup, html};
 
+use super::groups::{self, CRITICAL, Group};
 use super::layers::{Layers, Vertex};
 use super::{job_address, list};
-use crate::service::jobs::Seen;
 use crate::service::runs::Attempt;
 use crate::web::parts::{self, Look};
 
@@ -20,30 +19,8 @@ const MOST: usize = 150;
 /// How many letters fit into a box.
 const LETTERS: usize = 23;
 
-/// A job of the plan with all its legs.
-struct Group<'a> {
-    legs: Vec<&'a Seen>,
-    needs: Vec<usize>,
-}
-
-impl Group<'_> {
-    /// The legs of a matrix have a name in common.
-    fn label(&self) -> &str {
-        let name = self.legs[0].name.as_str();
-        if self.legs.len() == 1 { name } else { name.split(" (").next().unwrap_or(name) }
-    }
-
-    fn look(&self) -> Look {
-        Look::worst(self.legs.iter().map(|leg| Look::of_job(leg)))
-    }
-
-    fn ended(&self) -> Option<Timestamp> {
-        self.legs.iter().map(|leg| leg.timings.ended).max().flatten()
-    }
-}
-
 pub(super) fn show(found: &Attempt) -> Markup {
-    let groups = groups(&found.jobs);
+    let groups = groups::groups(&found.jobs);
     if groups.len() > MOST {
         return list::show(found);
     }
@@ -51,7 +28,7 @@ pub(super) fn show(found: &Attempt) -> Markup {
     let (columns, rows) = layers.size();
     let width = columns * (WIDTH + ACROSS) - ACROSS + 2;
     let height = rows * (HEIGHT + DOWN) - DOWN + 2;
-    let critical = critical(&groups, found.view.ended.is_some());
+    let critical = groups::critical(&groups, found.view.ended.is_some());
     html! {
         div.graph tabindex="0" role="group" aria-label="Graph of the jobs" {
             svg width=(width) height=(height) viewBox={ "0 0 " (width) " " (height) } {
@@ -61,7 +38,8 @@ pub(super) fn show(found: &Attempt) -> Markup {
                 }
             }
         }
-        @for group in groups.iter().filter(|group| group.legs.len() > 1) { (legs(found, group)) }
+        @if !critical.is_empty() { (groups::legend()) }
+        @for group in groups.iter().filter(|group| group.is_matrix()) { (legs(found, group)) }
     }
 }
 
@@ -83,37 +61,6 @@ fn edges(layers: &Layers, vertex: &Vertex, critical: &BTreeSet<usize>) -> Markup
     }
 }
 
-fn groups(jobs: &[Seen]) -> Vec<Group<'_>> {
-    let mut places: BTreeMap<u32, usize> = BTreeMap::new();
-    let mut groups: Vec<Group<'_>> = Vec::new();
-    for job in jobs {
-        let place = *places.entry(job.node).or_insert(groups.len());
-        if place == groups.len() {
-            groups.push(Group { legs: Vec::new(), needs: Vec::new() });
-        }
-        groups[place].legs.push(job);
-    }
-    for group in &mut groups {
-        let needs = group.legs[0].needs.iter().filter_map(|need| places.get(need).copied());
-        group.needs = needs.collect();
-    }
-    groups
-}
-
-/// The jobs without which the run would have ended earlier, once it has.
-fn critical(groups: &[Group<'_>], over: bool) -> BTreeSet<usize> {
-    let mut path = BTreeSet::new();
-    let latest = |of: &mut dyn Iterator<Item = usize>| {
-        of.filter_map(|at| Some((groups[at].ended()?, at))).max().map(|(_, at)| at)
-    };
-    let mut next = latest(&mut (0..groups.len())).filter(|_| over && groups.len() > 2);
-    while let Some(at) = next {
-        path.insert(at);
-        next = latest(&mut groups[at].needs.iter().copied()).filter(|need| !path.contains(need));
-    }
-    path
-}
-
 fn curve((left, top): (usize, usize), (right, low): (usize, usize)) -> String {
     let (x1, y1, x2, y2) = (left + WIDTH, top + HEIGHT / 2, right, low + HEIGHT / 2);
     let bend = (x2 - x1.min(x2)) / 2;
@@ -122,7 +69,7 @@ fn curve((left, top): (usize, usize), (right, low): (usize, usize)) -> String {
 
 fn node(found: &Attempt, group: &Group<'_>, (x, y): (usize, usize), critical: bool) -> Markup {
     let look = group.look();
-    let single = group.legs.len() == 1;
+    let single = !group.is_matrix();
     let href = match group.legs[0].id {
         Some(id) if single => Some(job_address(found, id)),
         _ if !single => Some(format!("#matrix-{}", group.legs[0].node)),
@@ -130,18 +77,22 @@ fn node(found: &Attempt, group: &Group<'_>, (x, y): (usize, usize), critical: bo
     };
     let label = short(group.label());
     let inner = html! {
-        title { (group.label()) ": " (look.word()) ". " (group.legs[0].reason) }
+        title {
+            (group.label()) ": " (look.word()) ". " (list::reason(group.speaker()))
+            @if critical { " On the " (CRITICAL) "." }
+        }
         rect x=(x) y=(y) width=(WIDTH) height=(HEIGHT) rx="8" {}
         svg class={ "status " (look.class()) } x=(x + 12) y=(y + 18) width="16" height="16" viewBox="0 0 16 16" {
             (look.shape())
         }
         text.name x=(x + 38) y=(y + 22) { (label) }
         text.more x=(x + 38) y=(y + 40) { (below(group)) }
+        @if critical { text.path x=(x + WIDTH - 16) y=(y + 18) aria-hidden="true" { "◆" } }
     };
     html! {
         g.node.(look.class()).critical[critical] data-entry="" {
             @match href {
-                Some(href) => a href=(href) data-open="" aria-label={ (group.label()) ", " (look.word()) } { (inner) },
+                Some(href) => a href=(href) data-open="" { (inner) },
                 None => (inner),
             }
         }
@@ -160,16 +111,8 @@ fn short(name: &str) -> String {
 /// The second line of a box: how long it took, or how many legs are done.
 fn below(group: &Group<'_>) -> String {
     let leg = group.legs[0];
-    if group.legs.len() > 1 {
-        let looks = group.legs.iter().map(|leg| Look::of_job(leg));
-        let done = looks.clone().filter(|look| !look.is_open()).count();
-        let bad = looks.filter(|look| look.is_bad()).count();
-        let total = group.legs.len();
-        return match (bad, done == total) {
-            (0, true) => format!("{total} jobs"),
-            (0, false) => format!("{done} of {total} jobs done"),
-            (bad, _) => format!("{bad} of {total} jobs failed"),
-        };
+    if group.is_matrix() {
+        return group.count();
     }
     let took = parts::took(leg.timings.started.or(leg.timings.claimed), leg.timings.ended);
     match took {

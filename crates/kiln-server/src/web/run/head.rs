@@ -5,6 +5,7 @@ use kiln_core::time::Timestamp;
 use maud::{Markup, html};
 
 use crate::service::runs::Attempt;
+use crate::web::deployed;
 use crate::web::layout::form_token;
 use crate::web::parts::{self, Look};
 use crate::web::runs::address;
@@ -41,7 +42,7 @@ pub(super) fn show(visitor: &Visitor, found: &Attempt, may_change: bool) -> Mark
             }
             @if may_change { (buttons(visitor, found)) }
         }
-        section #status.status-line data-part="" aria-live="polite" aria-label="Status" {
+        section #status.status-line data-part="" data-state=(look(found).word()) aria-label="Status" {
             (look(found).pill())
             p { (story(found)) }
             (problem(found))
@@ -79,6 +80,8 @@ fn story(found: &Attempt) -> Markup {
 /// Who ended it, or why it never began.
 fn problem(found: &Attempt) -> Markup {
     let view = &found.view;
+    let older = (view.attempt != found.named.run.attempt).then_some(view.attempt);
+    let of_attempt = older.map(|attempt| format!("?attempt={attempt}")).unwrap_or_default();
     let has_errors = found.jobs.iter().any(|job| Look::of_job(job).is_bad() && job.id.is_some());
     html! {
         @if let Some(by) = &view.cancelled_by {
@@ -90,7 +93,7 @@ fn problem(found: &Attempt) -> Markup {
             div.notice.bad { p { "The run could not start:" } pre { (note) } }
         }
         @if has_errors {
-            p { a.button.small #first-error href={ (address(&found.named)) "/error" } { "Go to the first error" } }
+            p { a.button.small #first-error href={ (address(&found.named)) "/error" (of_attempt) } { "Go to the first error" } }
         }
     }
 }
@@ -105,6 +108,7 @@ fn facts(found: &Attempt) -> Markup {
             div { dt { "Commit" } dd { code title=(run.head_sha) { (parts::short_sha(&run.head_sha)) } } }
             div { dt { "Actor" } dd { (run.actor) } }
             div { dt { "Created" } dd { (parts::when(view.created)) } }
+            (deployed::facts(&found.jobs))
             @if let Some(waited) = waited(view.created, view.started) {
                 div { dt { "Waited" } dd { (waited) } }
             }

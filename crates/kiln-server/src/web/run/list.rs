@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 
+use super::groups::{self, Group};
 use super::job_address;
 use crate::service::jobs::Seen;
 use crate::service::runs::Attempt;
@@ -9,8 +10,26 @@ use crate::web::failure::sentence;
 use crate::web::parts::{self, Look};
 
 pub(super) fn show(found: &Attempt) -> Markup {
+    let groups = groups::groups(&found.jobs);
     html! {
-        ol.jobs { @for job in &found.jobs { (row(found, job)) } }
+        ol.jobs {
+            @for group in &groups {
+                @if group.is_matrix() { (folded(found, group)) } @else { (row(found, group.legs[0])) }
+            }
+        }
+    }
+}
+
+/// The legs of a matrix, folded unless there is something to look at.
+fn folded(found: &Attempt, group: &Group<'_>) -> Markup {
+    let look = group.look();
+    html! {
+        li {
+            details.fold id={ "list-" (group.legs[0].node) } open[look.is_bad() || look.is_open()] {
+                summary { (look.icon()) span.title { (group.label()) } " " span.number { (group.count()) } }
+                ol.jobs { @for leg in &group.legs { (row(found, leg)) } }
+            }
+        }
     }
 }
 
@@ -41,7 +60,7 @@ pub(super) fn waits(found: &Attempt) -> Markup {
 }
 
 /// The step that failed says more than that the job did.
-fn reason(job: &Seen) -> String {
+pub(super) fn reason(job: &Seen) -> String {
     let failed = job.steps.iter().find(|step| Look::of_step(step).is_bad());
     match failed {
         Some(step) => match step.exit_code {
@@ -80,7 +99,7 @@ fn row(found: &Attempt, job: &Seen) -> Markup {
                 div.what {
                     (name(found, job))
                     p.about {
-                        @if look != Look::Success { (look.word()) ": " (reason(job)) }
+                        @if job.reused.is_some() || look != Look::Success { (look.word()) ": " (reason(job)) }
                         @if let Some(runner) = &job.runner_name { " On " (runner) "." }
                         @if let Some((from, to)) = queued { " Waited " (parts::length(to.since(from))) "." }
                     }

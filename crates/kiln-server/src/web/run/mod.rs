@@ -1,19 +1,20 @@
 //! One run: how it stands in words, its jobs as a graph, a list and a waterfall, what was remarked, what can be done.
 
 mod artifacts;
+mod attempts;
 mod graph;
+mod groups;
 mod head;
 mod layers;
 mod list;
 mod remarks;
+mod summaries;
 mod waterfall;
 
 use axum::extract::{Path, Query, State};
 use axum::response::{Html, IntoResponse as _, Redirect, Response};
 use kiln_core::access::Right;
 use kiln_core::id::{JobId, RunId};
-use kiln_store::events::{self, EventKind};
-use kiln_store::{Scope, Tx};
 use maud::{Markup, html};
 use serde::Deserialize;
 
@@ -26,10 +27,11 @@ use crate::service::content::seen;
 use crate::service::runs::{Attempt, Named};
 use crate::service::{change, runs};
 
-pub(super) use artifacts::{download, order as order_artifact};
-
-/// How many remarks of steps a page shows.
-const REMARKS: u32 = 200;
+pub(super) use artifacts::{
+    Place as OfArtifact, download, one as artifact, order as order_artifact,
+};
+pub(super) use remarks::in_log as annotation;
+pub(super) use summaries::page as summary;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -57,21 +59,25 @@ pub(super) async fn show(
 ) -> Shown<Html<String>> {
     let named = find(&app, &visitor, Right::Read, &place).await?;
     let found = runs::attempt(&app, &visitor.caller, named.run.id, which.attempt).await?;
-    let (scope, id) = (Scope::Org(named.run.org), named.run.id);
-    let attempt = found.view.attempt;
-    let work = async move |tx: &mut Tx<'_>| events::remarks(tx, scope, id, attempt, REMARKS).await;
-    let said = app.store.read(work).await?;
-    let remarks: Vec<(Option<JobId>, EventKind)> =
-        said.into_iter().map(|stored| (stored.event.job, stored.event.kind)).collect();
+    let (id, attempt) = (named.run.id, found.view.attempt);
+    let remarks = remarks::of_attempt(&app, &found).await?;
+    let summaries = summaries::of_run(&app, &found).await?;
     let left = seen::of_run(&app, &visitor.caller, id).await?.artifacts;
     let may_change = visitor.caller.grants().allow(Right::Write, Some(named.run.org)).is_ok();
     let view = View::of(which.view.as_deref(), &found);
+    let side_by_side = match view {
+        View::Attempts => runs::attempts(&app, &named, attempts::MOST).await?,
+        _ => Vec::new(),
+    };
     let body = html! {
         (head::show(&visitor, &found, may_change))
         (tabs(view, &found))
-        section #jobs data-part="" aria-label="Jobs" { (jobs(view, &found)) }
+        section #jobs data-part="" aria-label="Jobs" {
+            @if view == View::Attempts { (attempts::show(&side_by_side, attempt)) } @else { (jobs(view, &found)) }
+        }
         (artifacts::show(&visitor, &found, &left, may_change))
         (remarks::show(&found, &remarks))
+        (summaries::show(&found, &summaries))
     };
     let title = format!("{} · {}", named.run.title, named.repo.full());
     let live = found.named.run.conclusion.is_none() && attempt == found.named.run.attempt;
@@ -85,19 +91,28 @@ enum View {
     Graph,
     List,
     Waterfall,
+    /// All attempts side by side.
+    Attempts,
 }
 
 impl View {
-    const ALL: [(Self, &'static str, &'static str); 3] = [
+    const ALL: [(Self, &'static str, &'static str); 4] = [
         (Self::Graph, "graph", "Graph"),
         (Self::List, "list", "List"),
         (Self::Waterfall, "waterfall", "Waterfall"),
+        (Self::Attempts, "attempts", "Attempts"),
     ];
+
+    /// One attempt stands beside nothing.
+    fn has_sense(self, found: &Attempt) -> bool {
+        self != Self::Attempts || found.named.run.attempt > 1
+    }
 
     /// A run with a single job has no graph to look at.
     fn of(word: Option<&str>, found: &Attempt) -> Self {
         let chosen =
             Self::ALL.iter().find(|(_, own, _)| Some(*own) == word).map(|(view, ..)| *view);
+        let chosen = chosen.filter(|view| view.has_sense(found));
         let usual = if found.jobs.len() > 1 { Self::Graph } else { Self::List };
         chosen.unwrap_or(usual)
     }
@@ -108,7 +123,7 @@ fn tabs(view: View, found: &Attempt) -> Markup {
     let is_last = attempt == found.named.run.attempt;
     html! {
         nav.tabs #views aria-label="Views of the jobs" {
-            @for (own, word, name) in View::ALL {
+            @for (own, word, name) in View::ALL.into_iter().filter(|(own, ..)| own.has_sense(found)) {
                 @let more = if is_last { String::new() } else { format!("&attempt={attempt}") };
                 a href={ "?view=" (word) (more) } aria-current=[(own == view).then_some("true")] { (name) }
             }
@@ -124,6 +139,8 @@ fn jobs(view: View, found: &Attempt) -> Markup {
         View::Graph => html! { (graph::show(found)) (list::waits(found)) },
         View::List => list::show(found),
         View::Waterfall => waterfall::show(found),
+        // Drawn by whoever has read them.
+        View::Attempts => html! {},
     }
 }
 

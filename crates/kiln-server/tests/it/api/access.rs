@@ -2,7 +2,7 @@
 
 use kiln_core::access::Right;
 use kiln_core::id::{
-    ArtifactId, CacheId, ManifestId, OrgId, RegistrationKeyId, RunId, RunnerId, TokenId,
+    ArtifactId, CacheId, ManifestId, ObjectId, OrgId, RegistrationKeyId, RunId, RunnerId, TokenId,
 };
 use kiln_server::token::{Kind, Secret};
 use kiln_store::Tx;
@@ -23,7 +23,7 @@ use super::people::{As, CI, Person, commit, empty, person, reply, site};
 use crate::support::{Place, SYSTEM, Server, from_now, somebody};
 
 /// What everybody may ask without saying who they are.
-const OPEN: [&str; 10] = [
+pub(crate) const OPEN: [&str; 15] = [
     "/.well-known/openid-configuration",
     "/.well-known/jwks",
     "/health",
@@ -35,6 +35,12 @@ const OPEN: [&str; 10] = [
     "/api/uploads/{id}",
     "/api/signed/{hash}",
     "/api/signed/artifacts/{artifact_id}/{file}",
+    "/api/signed/logs/jobs/{job_id}",
+    "/api/signed/logs/runs/{run_id}/{attempt_number}",
+    "/api/previews/{artifact_id}/{expires}/{signature}/{file}",
+    // They have a key of their own.
+    "/{owner}/{repo}/badge.svg",
+    "/{owner}/{repo}/actions/workflows/{file}/badge.svg",
 ];
 /// What runners and workers ask; they have tests of their own.
 const MACHINES: [&str; 6] = [
@@ -46,12 +52,12 @@ const MACHINES: [&str; 6] = [
     "/{owner}/{repo}/git-upload-pack",
 ];
 
-fn is_for_people(path: &str) -> bool {
+pub(super) fn is_for_people(path: &str) -> bool {
     !OPEN.contains(&path) && !MACHINES.iter().any(|machine| path.starts_with(machine))
 }
 
 /// A path with values for what stands in braces.
-fn fill(path: &str, values: &dyn Fn(&str) -> String) -> String {
+pub(crate) fn fill(path: &str, values: &dyn Fn(&str) -> String) -> String {
     let mut parts = path.split('{');
     let mut filled = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -99,6 +105,7 @@ struct Things {
     artifact: ArtifactId,
     cache: CacheId,
     manifest: ManifestId,
+    object: ObjectId,
 }
 
 async fn things(server: &Server, admin: &Person<'_>) -> Things {
@@ -143,12 +150,17 @@ async fn things(server: &Server, admin: &Person<'_>) -> Things {
     });
     let (runner, key, token) = made.await.unwrap();
     let queue = queues["items"][0]["id"].as_i64().unwrap();
-    let (artifact, cache, manifest) = content(server, &place, run).await;
-    Things { run, job: claimed.job.0, runner, key, token, queue, artifact, cache, manifest }
+    let (artifact, cache, manifest, object) = content(server, &place, run).await;
+    let job = claimed.job.0;
+    Things { run, job, runner, key, token, queue, artifact, cache, manifest, object }
 }
 
-/// An artifact and a cache, both complete, and a manifest.
-async fn content(server: &Server, place: &Place, run: i64) -> (ArtifactId, CacheId, ManifestId) {
+/// An artifact and a cache, both complete, a manifest, and the object of the first two.
+async fn content(
+    server: &Server,
+    place: &Place,
+    run: i64,
+) -> (ArtifactId, CacheId, ManifestId, ObjectId) {
     let Place { org, repo, .. } = *place;
     let work = async move |tx: &mut Tx<'_>| {
         let new = NewObject {
@@ -183,13 +195,13 @@ async fn content(server: &Server, place: &Place, run: i64) -> (ArtifactId, Cache
         let cache = caches::reserve(tx, SYSTEM, new).await?;
         caches::finalize(tx, SYSTEM, cache, object, &[7; 32], 1).await?;
         let manifest = manifests::create(tx, SYSTEM, org, None, None).await?;
-        Ok((artifact, cache, manifest))
+        Ok((artifact, cache, manifest, object))
     };
     server.app.store.write(work).await.unwrap()
 }
 
 /// A body that each route would take.
-fn body_for(path: &str) -> Option<Value> {
+pub(super) fn body_for(path: &str) -> Option<Value> {
     if path.ends_with("/pause") {
         Some(json!({ "reason": "x" }))
     } else if path.ends_with("/keep") {
@@ -198,6 +210,10 @@ fn body_for(path: &str) -> Option<Value> {
         Some(json!({ "type": "object", "id": 1 }))
     } else if path.ends_with("/claim") {
         Some(json!({ "from": "1", "type": "object", "id": 1 }))
+    } else if path.ends_with("/tags") {
+        Some(json!({ "add": ["x"] }))
+    } else if path.ends_with("{repo}/dispatches") {
+        Some(json!({ "event_type": "x" }))
     } else if path.ends_with("/dispatches") {
         Some(json!({ "ref": "main" }))
     } else {
@@ -223,10 +239,12 @@ async fn what_belongs_to_others_does_not_exist(server: Server) {
             continue;
         }
         let value = |name: &str| match (name, path.as_str()) {
-            ("owner", _) => "other".to_owned(),
+            ("owner" | "org", _) => "other".to_owned(),
+            ("name", _) => "X".to_owned(),
+            ("runner_id", _) => other.runner.to_string(),
             ("repo", _) => "secret".to_owned(),
             ("run" | "run_id", _) => other.run.to_string(),
-            ("job" | "job_id", _) => other.job.to_string(),
+            ("job" | "job_id" | "deployment_id", _) => other.job.to_string(),
             ("attempt_number", _) => "1".to_owned(),
             ("workflow_id", _) => "ci.yml".to_owned(),
             ("id", path) if path.contains("/runners/") => other.runner.to_string(),
@@ -238,6 +256,9 @@ async fn what_belongs_to_others_does_not_exist(server: Server) {
             ("artifact_id", _) => other.artifact.to_string(),
             ("cache_id", _) => other.cache.to_string(),
             ("manifest_id", _) => other.manifest.to_string(),
+            ("object_id", _) => other.object.to_string(),
+            ("type", _) => "artifact".to_owned(),
+            ("id", path) if path.contains("/resources/") => other.artifact.to_string(),
             (name, path) => panic!("the test has no {name} for {path}"),
         };
         let filled = fill(path, &value);
@@ -383,9 +404,9 @@ on_both! {
     the_one_time_link_works_once
 }
 
-async fn the_one_time_link_works_once(server: Server) {
+/// A link that lets `root` in.
+async fn link(server: &Server) -> String {
     use kiln_store::directory::one_time_keys::{self, NewOneTimeKey};
-    let _root = person(&server, "root", As::administrator()).await;
     let secret = Secret::new(Kind::OneTime);
     let hash = secret.hash();
     let work = async move |tx: &mut Tx<'_>| {
@@ -401,7 +422,21 @@ async fn the_one_time_link_works_once(server: Server) {
         .await
     };
     server.app.store.write(work).await.unwrap();
-    let url = server.url(&format!("/welcome/{}", secret.reveal()));
+    server.url(&format!("/welcome/{}", secret.reveal()))
+}
+
+async fn the_one_time_link_works_once(server: Server) {
+    let _root = person(&server, "root", As::administrator()).await;
+    // A program gets the token alone.
+    let url = link(&server).await;
+    let request = server.client.request(Method::POST, &url).header("accept", "application/json");
+    let answer = reply(request).await;
+    assert_eq!(answer.headers["cache-control"], "no-store");
+    assert!(!answer.headers.contains_key("set-cookie"), "it is no browser");
+    let token = answer.expect(200)["token"].as_str().unwrap().to_owned();
+    let program = Person { server: &server, token };
+    assert_eq!(program.get("/api/me").await.expect(200)["name"], "root");
+    let url = link(&server).await;
     for _ in 0..2 {
         let page = reply(server.client.get(&url)).await;
         assert_eq!(page.headers["content-type"], "text/html; charset=utf-8");
@@ -413,7 +448,11 @@ async fn the_one_time_link_works_once(server: Server) {
     let person = Person { server: &server, token };
     assert_eq!(person.get("/api/me").await.expect(200)["admin"], true);
     reply(server.client.request(Method::POST, &url)).await.expect(404);
+    let json =
+        |url: &str| server.client.request(Method::POST, url).header("accept", "application/json");
+    reply(json(&url)).await.expect(404);
     let wrong = server.url("/welcome/kot_guess");
+    reply(json(&wrong)).await.expect(404);
     reply(server.client.request(Method::POST, wrong)).await.expect(404);
     reply(server.client.get(server.url("/welcome/x"))).await.expect(404);
 }

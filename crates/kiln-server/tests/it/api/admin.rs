@@ -3,7 +3,7 @@
 use kiln_store::directory::members::Role;
 use serde_json::{Value, json};
 
-use super::people::{As, CI, commit, empty, person, site};
+use super::people::{As, CI, Person, commit, empty, person, site};
 use crate::support::Server;
 
 on_both! {
@@ -19,12 +19,12 @@ async fn a_repository_is_added_shown_and_disabled(server: Server) {
     assert_eq!(made["default_branch"], "trunk");
     assert_eq!((&made["enabled"], &made["paused"]), (&json!(true), &Value::Null));
     root.post("/api/repos", new).await.expect(409);
-    let secret =
-        json!({ "owner": "acme", "name": "far", "source": "https://me:word@example.com/a" });
-    assert_eq!(
-        root.post("/api/repos", secret).await.expect(201)["source"],
-        "https://example.com/a"
-    );
+    let address = "https://me:word@example.com/a";
+    server.sources.commit(address, "stable", &[("a", "b")]);
+    let secret = json!({ "owner": "acme", "name": "far", "source": address });
+    let far = root.post("/api/repos", secret).await.expect(201);
+    assert_eq!(far["source"], "https://example.com/a");
+    assert_eq!(far["default_branch"], "stable", "the address was asked");
     let check = async |owner: &str, name: &str, source: &str| {
         let new = json!({ "owner": owner, "name": name, "source": source });
         root.post("/api/repos", new).await.problem(422)
@@ -32,6 +32,7 @@ async fn a_repository_is_added_shown_and_disabled(server: Server) {
     assert!(check("acme", "x", "ext::sh -c id").await.contains("helper of git"));
     assert!(check("acme", "x", "--upload-pack=x").await.contains("option"));
     assert!(check("acme", "x", "/srv/none").await.contains("cannot be read"));
+    assert!(check("acme", "x", "https://example.com/none").await.contains("cannot be read"));
     assert!(check("acme", "a/b", "/srv/app").await.contains("name of a repository"));
     assert!(check("a\0b", "x", "/srv/app").await.contains("name of an organization"));
     assert!(check("", "x", "/srv/app").await.contains("name of an organization"));
@@ -49,6 +50,132 @@ async fn a_repository_is_added_shown_and_disabled(server: Server) {
     let next = listed["next"].as_str().unwrap().to_owned();
     let rest = root.get(&format!("/api/repos?limit=2&after={next}")).await.expect(200);
     assert_eq!(rest["items"].as_array().unwrap().len(), 1);
+}
+
+/// What the audit of an organization says, the newest first.
+async fn deeds(root: &Person<'_>, owner: &str) -> Vec<(String, Value)> {
+    let audit = root.get(&format!("/api/audit?owner={owner}")).await.expect(200);
+    let rows = audit["items"].as_array().unwrap();
+    let deed = |row: &Value| (row["action"].as_str().unwrap().to_owned(), row["detail"].clone());
+    rows.iter().map(deed).collect()
+}
+
+on_both! {
+    /// S20
+    what_is_set_of_a_repository_can_be_changed
+}
+
+async fn what_is_set_of_a_repository_can_be_changed(server: Server) {
+    let place = server.repository("acme", "app").await;
+    let root = person(&server, "root", As::administrator()).await;
+    let path = format!("/api/repos/{}", place.name);
+    let change =
+        json!({ "default_branch": "trunk", "source": "git@example.com:me/app.git", "shares": 300 });
+    let changed = root.patch(&path, change).await.expect(200);
+    assert_eq!(changed["default_branch"], "trunk");
+    assert_eq!(changed["source"], "ssh://example.com/me/app.git");
+    assert_eq!((&changed["shares"], &changed["enabled"]), (&json!(300), &json!(true)));
+    let off = root.patch(&path, json!({ "enabled": false })).await.expect(200);
+    assert_eq!((&off["enabled"], &off["default_branch"]), (&json!(false), &json!("trunk")));
+    assert_eq!(root.patch(&path, empty()).await.expect(200), off, "nothing was asked for");
+    let secret = json!({ "source": "https://me:hunter2@example.com/a" });
+    root.patch(&path, secret).await.expect(200);
+    let deeds = deeds(&root, "acme").await;
+    let actions: Vec<&str> = deeds.iter().map(|(action, _)| action.as_str()).collect();
+    let update = "repository.update";
+    assert_eq!(actions[..4], [update, "repository.disable", "repository.set_shares", update]);
+    let newest = deeds[0].1["clone_url"].as_str().unwrap();
+    assert_eq!(newest, "https://example.com/a", "a password is nobody's business");
+    for bad in [
+        json!({ "default_branch": "" }),
+        json!({ "source": "ext::sh -c id" }),
+        json!({ "shares": 0 }),
+        json!({ "shares": 1_000_001 }),
+        json!({ "name": "other" }),
+        json!({ "enabled": "yes" }),
+    ] {
+        root.patch(&path, bad).await.expect(422);
+    }
+    // What is refused leaves nothing behind.
+    let half = json!({ "default_branch": "other", "shares": 0 });
+    root.patch(&path, half).await.expect(422);
+    assert_eq!(root.get(&path).await.expect(200)["default_branch"], "trunk");
+    let owner = person(&server, "owner", As::member(place.org, Role::Admin)).await;
+    owner.patch(&path, json!({ "source": "/etc" })).await.expect(403);
+    owner.patch(&path, json!({ "source": "git@example.com:a/b" })).await.expect(403);
+    owner.patch(&path, json!({ "enabled": true })).await.expect(200);
+    let writer = person(&server, "writer", As::member(place.org, Role::Developer)).await;
+    writer.patch(&path, json!({ "shares": 5 })).await.expect(403);
+}
+
+on_both! {
+    /// S20
+    a_repository_that_was_removed_can_be_added_again
+}
+
+async fn a_repository_that_was_removed_can_be_added_again(server: Server) {
+    let root = person(&server, "root", As::administrator()).await;
+    server.sources.commit("/srv/old", "main", &[("a", "b")]);
+    server.sources.commit("/srv/new", "trunk", &[("a", "b")]);
+    let new = |source: &str| json!({ "owner": "acme", "name": "app", "source": source });
+    let first = root.post("/api/repos", new("/srv/old")).await.expect(201);
+    root.post("/api/repos", new("/srv/new")).await.expect(409);
+    root.delete("/api/repos/acme/app").await.expect(200);
+    let again = root.post("/api/repos", new("/srv/new")).await.expect(201);
+    assert_eq!(again["id"], first["id"], "what it ran is still its own");
+    assert_eq!((&again["enabled"], &again["source"]), (&json!(true), &json!("/srv/new")));
+    assert_eq!(again["default_branch"], "trunk");
+    root.post("/api/repos", new("/srv/old")).await.expect(409);
+}
+
+on_both! {
+    /// S13
+    an_organization_gets_a_limit_and_shares
+}
+
+async fn an_organization_gets_a_limit_and_shares(server: Server) {
+    let place = server.repository("acme", "app").await;
+    server.repository("other", "app").await;
+    let root = person(&server, "root", As::administrator()).await;
+    commit(&server, &place, &[("ci.yml", CI)]);
+    for _ in 0..2 {
+        root.trigger(&place, json!({ "workflow": "ci.yml" })).await;
+    }
+    let path = "/api/orgs/acme";
+    let before = root.get(path).await.expect(200);
+    assert_eq!((&before["shares"], &before["job_limit"]), (&json!(100), &Value::Null));
+    let set = root.patch(path, json!({ "shares": 300, "job_limit": 1 })).await.expect(200);
+    assert_eq!((&set["shares"], &set["job_limit"]), (&json!(300), &json!(1)));
+    let site = site(&server, &place);
+    assert_eq!(site.claim(1, 2).await.len(), 1, "the limit counts at once");
+    let free = root.patch(path, json!({ "unlimited": true })).await.expect(200);
+    assert_eq!((&free["shares"], &free["job_limit"]), (&json!(300), &Value::Null));
+    assert_eq!(site.claim(1, 2).await.len(), 1, "the other one");
+    let deeds = deeds(&root, "acme").await;
+    let actions: Vec<&str> = deeds.iter().map(|(action, _)| action.as_str()).take(3).collect();
+    let limit = "organization.set_job_limit";
+    assert_eq!(actions, [limit, limit, "organization.set_shares"]);
+    for bad in [
+        json!({ "shares": 0 }),
+        json!({ "job_limit": -1 }),
+        json!({ "job_limit": 1, "unlimited": true }),
+        json!({ "jobs": 1 }),
+    ] {
+        root.patch(path, bad).await.expect(422);
+    }
+    root.patch("/api/orgs/none", empty()).await.expect(404);
+    // It is more or less for all others, so their own administrators do not decide it.
+    let owner = person(&server, "owner", As::member(place.org, Role::Admin)).await;
+    owner.patch(path, json!({ "shares": 1_000 })).await.expect(403);
+    assert_eq!(owner.get(path).await.expect(200)["shares"], 300);
+    owner.get("/api/orgs/other").await.expect(404);
+    let names = async |person: &Person<'_>| {
+        let all = person.get("/api/orgs").await.expect(200);
+        let all = all["items"].as_array().unwrap().clone();
+        all.iter().map(|org| org["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&owner).await, ["acme"]);
+    assert_eq!(names(&root).await, ["acme", "other"]);
 }
 
 on_both! {

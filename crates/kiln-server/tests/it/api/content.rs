@@ -128,7 +128,7 @@ async fn steps_read_the_artifacts_of_their_repository(server: Server) {
     assert_eq!(had(&server, &url).await.1, b"dist");
     let listed = token.get(&format!("{OF}/runs/{}/artifacts", job.job.run_id)).await.expect(200);
     assert_eq!(listed["artifacts"][0]["name"], "dist");
-    token.delete(&format!("{OF}/artifacts/{}", dist["id"])).await.expect(401);
+    token.delete(&format!("{OF}/artifacts/{}", dist["id"])).await.expect(403);
     let foreign = Worker::start(&runner, &other, &PUSH).await;
     let foreign = steps(&foreign).await;
     foreign.get(&format!("{OF}/artifacts/{}", dist["id"])).await.expect(404);
@@ -138,7 +138,7 @@ async fn steps_read_the_artifacts_of_their_repository(server: Server) {
     token.get(&format!("{OF}/artifacts")).await.expect(401);
 }
 
-fn form(name: &str, file: &[u8], kind: &str) -> (String, Vec<u8>) {
+pub(super) fn form(name: &str, file: &[u8], kind: &str) -> (String, Vec<u8>) {
     let head = format!(
         "--b0\r\nContent-Disposition: form-data; name=\"name\"\r\n\r\n{name}\r\n--b0\r\n\
          Content-Disposition: form-data; name=\"file\"; filename=\"f\"\r\nContent-Type: {kind}\r\n\r\n"
@@ -184,6 +184,63 @@ async fn an_artifact_is_added_by_a_form_and_had_by_redirect(server: Server) {
     send(&viewer, form("x", b"x", "text/plain")).await.expect(403);
     let listed = ada.get(&format!("/api/runs/{run}/artifacts")).await.expect(200);
     assert_eq!(listed["artifacts"].as_array().unwrap().len(), 4);
+}
+
+/// The same form with more fields.
+pub(super) fn form_with(name: &str, file: &[u8], fields: &[(&str, &str)]) -> (String, Vec<u8>) {
+    let (kind, body) = form(name, file, "text/plain");
+    let field = |(name, value): &(&str, &str)| {
+        format!("--b0\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n")
+    };
+    let head: String = fields.iter().map(field).collect();
+    (kind, [head.as_bytes(), &body].concat())
+}
+
+on_both! {
+    /// R9: a name is taken unless the form says otherwise; how long it stays, too.
+    a_form_overwrites_and_keeps_when_it_says_so
+}
+
+async fn a_form_overwrites_and_keeps_when_it_says_so(server: Server) {
+    let place = server.repository("acme", "app").await;
+    let run = server.run(&place, "  a: {runs-on: linux, steps: [{run: 'true'}]}\n").await;
+    let ada = person(&server, "ada", As::member(place.org, Role::Developer)).await;
+    let path = format!("{OF}/runs/{run}/artifacts");
+    let send = async |(kind, body): (String, Vec<u8>)| {
+        reply(ada.request(Method::POST, &path).header("content-type", kind).body(body)).await
+    };
+    send(form_with("report", b"one", &[])).await.expect(201);
+    let refused = send(form_with("report", b"two", &[("overwrite", "false")])).await.problem(409);
+    assert!(refused.contains("ask to overwrite it"), "{refused}");
+    let fields = [("overwrite", "true"), ("retention_days", "3"), ("keep", "true")];
+    let made = send(form_with("report", b"two", &fields)).await.expect(201);
+    let url = led_to(&ada, made["download_url"].as_str().unwrap()).await;
+    assert_eq!(had(&server, &url).await.1, b"two");
+    let listed = ada.get(&format!("/api/runs/{run}/artifacts")).await.expect(200);
+    let all = listed["artifacts"].as_array().unwrap();
+    assert_eq!((all.len(), &all[0]["keep"]), (1, &json!(true)));
+    let days = |days: u64| {
+        let end = crate::support::from_now(std::time::Duration::from_hours(24 * days));
+        end.rfc3339()[..10].to_owned()
+    };
+    let day = |one: &Value| one["expires_at"].as_str().unwrap()[..10].to_owned();
+    assert!([days(3), days(2)].contains(&day(&made)), "{made}");
+    // Never longer than the server allows.
+    let long = send(form_with("long", b"x", &[("retention_days", "4000")])).await.expect(201);
+    assert!(day(&long) < days(100), "{long}");
+    for (field, value) in [
+        ("overwrite", "yes"),
+        ("keep", ""),
+        ("retention_days", "0"),
+        ("retention_days", "-1"),
+        ("retention_days", "soon"),
+        ("unknown", "x"),
+    ] {
+        let problem = send(form_with("other", b"x", &[(field, value)])).await.problem(422);
+        assert!(problem.contains(&format!("`{field}`")), "{problem}");
+    }
+    let listed = ada.get(&format!("/api/runs/{run}/artifacts")).await.expect(200);
+    assert_eq!(listed["artifacts"].as_array().unwrap().len(), 2);
 }
 
 on_both! {

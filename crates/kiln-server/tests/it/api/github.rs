@@ -23,7 +23,7 @@ async fn a_dispatch_answers_as_github_does(server: Server) {
     let made = ada.post(&path(&place.workflow.to_string()), details).await.expect(200);
     assert_eq!(made["workflow_run_id"], run + 1);
     let base = &server.app.config.public_url;
-    assert_eq!(made["run_url"], format!("{base}/repos/acme/app/actions/runs/{}", run + 1));
+    assert_eq!(made["run_url"], format!("{base}/api/v3/repos/acme/app/actions/runs/{}", run + 1));
     let seen = ada.get(&format!("/repos/acme/app/actions/runs/{run}")).await.expect(200);
     assert_eq!(seen["event"], "workflow_dispatch");
     ada.post(&path("none.yml"), json!({ "ref": "main" })).await.expect(404);

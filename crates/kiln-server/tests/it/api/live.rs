@@ -18,11 +18,11 @@ use crate::runner::{LINUX, Reporter, Runner, completion, good};
 use crate::support::{Options, Server};
 
 /// Longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 const JOB: &str = "  build: {runs-on: linux, steps: [{run: 'true'}]}\n";
 
 /// Messages of a WebSocket.
-async fn socket(
+pub(crate) async fn socket(
     server: &Server,
     path: &str,
     headers: &[(&'static str, &str)],
@@ -43,7 +43,9 @@ async fn socket(
 }
 
 /// The events of a stream, each with its id.
-fn events(response: reqwest::Response) -> impl Stream<Item = (Option<String>, Value)> + Unpin {
+pub(crate) fn events(
+    response: reqwest::Response,
+) -> impl Stream<Item = (Option<String>, Value)> + Unpin {
     let lines = response.bytes_stream().map(Result::unwrap_or_default);
     let mut rest = String::new();
     Box::pin(lines.flat_map(move |piece: Bytes| {
@@ -62,11 +64,11 @@ fn events(response: reqwest::Response) -> impl Stream<Item = (Option<String>, Va
     }))
 }
 
-async fn next<T>(stream: &mut (impl Stream<Item = T> + Unpin)) -> T {
+pub(crate) async fn next<T>(stream: &mut (impl Stream<Item = T> + Unpin)) -> T {
     timeout(PATIENCE, stream.next()).await.expect("it comes in time").expect("it goes on")
 }
 
-async fn sse<'s>(
+pub(crate) async fn sse<'s>(
     ada: &Person<'s>,
     path: &str,
     last: Option<&str>,
@@ -86,7 +88,7 @@ async fn log(reporter: &Reporter<'_>, from: u64, text: &str) -> u64 {
     stored.offset
 }
 
-fn line(step: u32, number: u64, content: &str) -> Value {
+pub(crate) fn line(step: u32, number: u64, content: &str) -> Value {
     let timestamp = "1970-01-01T00:00:01.000Z";
     json!({ "type": "log_line", "step": step, "line_number": number, "timestamp": timestamp, "content": content })
 }
@@ -109,7 +111,7 @@ async fn a_job_is_followed_to_its_end_on_a_socket_and_as_events(server: Server) 
     let mut socket = socket(&server, &path, &[("authorization", &bearer)]).await.unwrap();
     let short = format!("/api/jobs/{}/log/live", job.job_id);
     let mut stream = sse(&ada, &short, None).await;
-    let said = vec![What::Started, What::StepStarted { step: 0, name: "Build".to_owned() }];
+    let said = vec![What::started(), What::StepStarted { step: 0, name: "Build".to_owned() }];
     good::<Heard>(reporter.telling(1, said).send().await.unwrap()).await;
     let expect = json!({
         "type": "step_status", "step": 1, "name": "Build", "status": "in_progress",
@@ -235,15 +237,21 @@ async fn a_log_that_grows_on_one_server_is_followed_on_another_without_delay() {
     let runner = Runner::new(&one, &key, "one", LINUX).await;
     let job = runner.claim("a", 0).await.unwrap();
     let reporter = Reporter::new(&one, &job);
-    let mut stream = sse(&ada, &format!("/api/jobs/{}/log/live", job.job_id), None).await;
+    let path = format!("/api/jobs/{}/log/live", job.job_id);
+    let mut stream = sse(&ada, &path, None).await;
+    let bearer = format!("Bearer {}", ada.token);
+    let mut socket = socket(&two, &path, &[("authorization", &bearer)]).await.unwrap();
     let mut length = log(&reporter, 0, "1000 0 line 0\n").await;
     assert_eq!(next(&mut stream).await.1, line(1, 1, "line 0"));
+    assert_eq!(next(&mut socket).await, line(1, 1, "line 0"));
     let mut delays = Vec::new();
     for number in 1..40 {
         let begun = Instant::now();
         length = log(&reporter, length, &format!("1000 0 line {number}\n")).await;
-        assert_eq!(next(&mut stream).await.1, line(1, number + 1, &format!("line {number}")));
+        let expect = line(1, number + 1, &format!("line {number}"));
+        assert_eq!(next(&mut stream).await.1, expect);
         delays.push(begun.elapsed());
+        assert_eq!(next(&mut socket).await, expect);
     }
     delays.sort_unstable();
     // Without hints it would take a second. How long it takes with them is for a benchmark to say.
@@ -253,10 +261,12 @@ async fn a_log_that_grows_on_one_server_is_followed_on_another_without_delay() {
     let elsewhere = Reporter::new(&two, &job);
     let length = log(&elsewhere, length, "1000 0 the end\n").await;
     assert_eq!(next(&mut stream).await.1, line(1, 41, "the end"));
+    assert_eq!(next(&mut socket).await, line(1, 41, "the end"));
     let mut done = completion("success");
     done.log_bytes = length;
     assert_eq!(elsewhere.completing(&done).send().await.unwrap().status(), 200);
     assert_eq!(next(&mut stream).await.1["type"], "job_complete");
+    assert_eq!(next(&mut socket).await["type"], "job_complete");
 }
 
 /// C9
@@ -289,4 +299,55 @@ async fn viewers_that_read_nothing_hold_nobody_up_and_miss_nothing() {
     let lines = slow.take(20_000).map(|(_, line)| line["line_number"].as_u64().unwrap());
     let seen: Vec<u64> = timeout(PATIENCE * 3, lines.collect()).await.unwrap();
     assert_eq!(seen, (1..=20_000).collect::<Vec<u64>>());
+}
+
+/// C9: a viewer that takes nothing is cut off, and goes on where it was when it comes back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_viewer_that_takes_nothing_is_cut_off_and_can_come_back() {
+    let options = Options { slow_viewer: Duration::from_millis(500), ..Options::default() };
+    let server = Server::with(Database::sqlite(), options).await;
+    let ada = person(&server, "adam", As::administrator()).await;
+    let (log, _site) = super::logs::running(&server, &ada).await;
+    let path = format!("/api/jobs/{}/log/live", log.job);
+    let bearer = format!("Bearer {}", ada.token);
+    // More than fits in the buffers of a connection.
+    let text = format!("1000 0 {}\n", "x".repeat(1_000)).repeat(30_000);
+    server.app.logs.append(log, 0, text.into()).await.unwrap();
+    let open = async |after: String| {
+        let url = format!("ws://{}{path}{after}", server.address);
+        let mut request = url.into_client_request().unwrap();
+        request.headers_mut().insert("authorization", bearer.parse().unwrap());
+        let stream = tokio::net::TcpStream::connect(server.address).await.unwrap();
+        tokio_tungstenite::client_async(request, stream).await.unwrap().0
+    };
+    let mut slow = open(String::new()).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    // What was on its way still comes, and then nothing.
+    let mut seen = 0;
+    let read = async {
+        while let Some(Ok(frame)) = slow.next().await {
+            if let tungstenite::Message::Text(text) = frame {
+                let message: Value = serde_json::from_str(&text).unwrap();
+                seen = message["line_number"].as_u64().unwrap();
+            }
+        }
+    };
+    timeout(PATIENCE, read).await.expect("it is cut off");
+    assert!(seen > 0 && seen < 30_000, "{seen}");
+    let again = open(format!("?after=1-{seen}")).await;
+    let rest = again.filter_map(async |frame| frame.ok()?.into_text().ok());
+    let rest = rest.filter(|text| std::future::ready(text.contains("log_line")));
+    let left = usize::try_from(30_000 - seen).unwrap();
+    let numbers: Vec<u64> = timeout(
+        PATIENCE * 3,
+        rest.take(left)
+            .map(|text| {
+                let message: Value = serde_json::from_str(&text).unwrap();
+                message["line_number"].as_u64().unwrap()
+            })
+            .collect(),
+    )
+    .await
+    .unwrap();
+    assert_eq!(numbers, (seen + 1..=30_000).collect::<Vec<_>>());
 }

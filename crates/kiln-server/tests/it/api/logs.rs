@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use kiln_core::id::JobId;
+use kiln_core::run::Conclusion;
 use kiln_core::time::Timestamp;
 use kiln_proto::log::Line;
 use kiln_server::logs::LogId;
@@ -63,7 +64,7 @@ fn numbered(lines: &[&Known]) -> Vec<u8> {
 }
 
 /// A job that runs, with a log of nothing yet.
-pub(super) async fn running(
+pub(crate) async fn running(
     server: &Server,
     ada: &Person<'_>,
 ) -> (LogId, kiln_testkit::runs::Site) {
@@ -250,6 +251,63 @@ async fn hostile_lines_are_kept_as_they_are() {
             (&Value::from("last"), &Value::from(8))
         );
     }
+}
+
+const TWO: &str = "  a: {runs-on: linux, steps: [{run: 'true'}]}
+  b: {runs-on: linux, needs: a, steps: [{run: 'false'}]}
+";
+
+on_both! {
+    /// C8: what a re-run took over printed something when it ran, and that is its log in every attempt.
+    a_job_that_was_taken_over_has_the_log_of_the_one_that_ran
+}
+
+async fn a_job_that_was_taken_over_has_the_log_of_the_one_that_ran(server: Server) {
+    let place = server.repository("acme", "app").await;
+    let ada = person(&server, "adam", As::administrator()).await;
+    let site = site(&server, &place);
+    let run = server.run(&place, TWO).await;
+    let first = site.claim(1, 1).await.remove(0);
+    let log = LogId { job: first.job, claim: first.claim };
+    server.app.logs.append(log, 0, "1000 0 hello\n".into()).await.unwrap();
+    site.finish(&first, 1, Conclusion::Success).await;
+    let second = site.claim(1, 1).await.remove(0);
+    site.finish(&second, 1, Conclusion::Failure).await;
+    // Twice: what was taken over is taken over again.
+    for attempt in [2_u32, 3] {
+        let failed = serde_json::json!({ "failed": true });
+        ada.post(&format!("/api/runs/{run}/rerun"), failed).await.expect(201);
+        let seen = ada.get(&format!("/api/runs/{run}")).await.expect(200);
+        let jobs = seen["jobs"].as_array().unwrap();
+        let job = jobs.iter().find(|job| job["name"] == "a").unwrap();
+        assert_eq!((&seen["attempt"], &job["run_attempt"]), (&attempt.into(), &1.into()));
+        assert_ne!(job["id"], first.job.0);
+        let path = format!("/api/jobs/{}/log", job["id"]);
+        assert_eq!(ada.get(&path).await.expect(200), "hello\n");
+        assert_eq!(ada.get(&format!("{path}?tail=1")).await.expect(200), "hello\n");
+        let found = ada.get(&format!("{path}/search?q=hello")).await.expect(200);
+        assert_eq!(found["items"][0]["text"], "hello", "{found}");
+        let live = bytes(&ada, &format!("{path}/live")).await;
+        let live = String::from_utf8_lossy(&live);
+        let told = ["\"content\":\"hello\"", "job_complete", "\"conclusion\":\"success\""];
+        assert!(told.iter().all(|part| live.contains(part)), "{live}");
+        let again = site.claim(1, 1).await.remove(0);
+        site.finish(&again, 1, Conclusion::Failure).await;
+        let all = bytes(&ada, &format!("/repos/acme/app/actions/runs/{run}/logs")).await;
+        let text = unpacked(&all, "0_a.txt");
+        assert_eq!(text, "1970-01-01T00:00:01.000Z hello\n", "attempt {attempt}");
+    }
+}
+
+/// A file of an archive.
+fn unpacked(archive: &[u8], name: &str) -> String {
+    let mut file = tempfile::tempfile().unwrap();
+    std::io::Write::write_all(&mut file, archive).unwrap();
+    let entries = kiln_server::zip::file::entries(&mut file).unwrap();
+    let entry = entries.iter().find(|entry| entry.name == name).unwrap();
+    let mut text = Vec::new();
+    kiln_server::zip::file::unpack(&mut file, entry, &mut text).unwrap();
+    String::from_utf8(text).unwrap()
 }
 
 /// H3

@@ -1,16 +1,20 @@
 //! Kiln's own interface and GitHub's, as people and their programs use them.
 
-mod access;
+pub(crate) mod access;
 mod admin;
+mod around;
 mod content;
 mod github;
 mod hardening;
-mod live;
-mod logs;
+pub(crate) mod live;
+pub(crate) mod logs;
 mod manifests;
-mod openapi;
+mod objects;
+pub(crate) mod openapi;
 pub(crate) mod people;
+mod removal;
 mod runs;
 mod search;
+pub(crate) mod steps;
 mod streams;
 mod trigger;

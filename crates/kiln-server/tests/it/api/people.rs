@@ -111,6 +111,10 @@ impl Person<'_> {
         reply(self.request(Method::PUT, path).json(&body)).await
     }
 
+    pub(crate) async fn patch(&self, path: &str, body: Value) -> Reply {
+        reply(self.request(Method::PATCH, path).json(&body)).await
+    }
+
     pub(crate) async fn delete(&self, path: &str) -> Reply {
         reply(self.request(Method::DELETE, path)).await
     }

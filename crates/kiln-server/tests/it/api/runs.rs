@@ -122,12 +122,22 @@ async fn a_run_is_cancelled_and_run_again(server: Server) {
         Word::Finished { conclusion: Conclusion::Cancelled, outputs: Vec::new() },
     )
     .await;
+    // A job of an earlier attempt is known by its name: in the next one it had another number.
+    let jobs = ada.get(&path("?attempt=2")).await.expect(200)["jobs"].clone();
+    let failed = jobs.as_array().unwrap().iter().find(|job| job["conclusion"] == "failure");
+    let failed = failed.unwrap()["slug"].as_str().unwrap().to_owned();
+    let again = ada.post(&path("/rerun"), json!({ "job": failed })).await.expect(201);
+    assert_eq!(again["attempt"], 4);
+    let claimed = site.claim(1, 5).await;
+    assert_eq!(claimed.len(), 1, "only that leg runs again");
+    site.finish(&claimed[0], 1, Conclusion::Success).await;
     let none = json!({ "job": "no such job" });
     ada.post(&path("/rerun"), none).await.expect(404);
+    ada.post(&path("/rerun"), json!({ "job": "j-1" })).await.expect(404);
     ada.post(&path("/rerun"), json!({ "job": "first", "failed": true })).await.expect(422);
     assert_eq!(
         ada.post(&path("/rerun"), json!({ "job": "first" })).await.expect(201)["attempt"],
-        4
+        5
     );
     let audit = ada.get("/api/audit?owner=acme").await.expect(200);
     let actions: Vec<&str> = audit["items"]
@@ -136,8 +146,12 @@ async fn a_run_is_cancelled_and_run_again(server: Server) {
         .iter()
         .map(|row| row["action"].as_str().unwrap())
         .collect();
-    assert_eq!(actions.iter().filter(|action| **action == "run.again").count(), 3, "{actions:?}");
+    assert_eq!(actions.iter().filter(|action| **action == "run.again").count(), 4, "{actions:?}");
     assert_eq!(actions.iter().filter(|action| **action == "run.cancel").count(), 2, "{actions:?}");
+    let made = audit["items"].as_array().unwrap().iter().find(|row| row["action"] == "run.create");
+    let made = made.unwrap_or_else(|| panic!("{actions:?}"));
+    assert_eq!((&made["subject"], &made["actor"]), (&json!(run), &json!("adam")));
+    assert_eq!(made["detail"]["event"], "push");
     assert_eq!(audit["items"][0]["actor"], "adam");
     assert_eq!(audit["items"][0]["actor_kind"], "token");
 }

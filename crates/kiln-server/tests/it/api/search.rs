@@ -2,7 +2,9 @@
 
 use kiln_core::run::Conclusion;
 use kiln_server::logs::LogId;
+use kiln_server::service::log::search::{self, Query};
 use kiln_store::directory::members::Role;
+use kiln_store::runs::Word;
 use kiln_testkit::dice::Dice;
 use serde_json::Value;
 
@@ -130,4 +132,98 @@ async fn all_runs_of_a_repository_are_searched_by_those_who_may(server: Server) 
     assert!(!after.is_empty());
     let answer = eve.get(&format!("{theirs}&after={job}.1.0")).await.expect(200);
     assert_eq!(answer["items"], serde_json::json!([]));
+}
+
+on_both! {
+    /// C8
+    earlier_attempts_and_claims_are_searched_too
+}
+
+async fn earlier_attempts_and_claims_are_searched_too(server: Server) {
+    let place = server.repository("acme", "app").await;
+    let ada = person(&server, "adam", As::member(place.org, Role::Developer)).await;
+    let site = site(&server, &place);
+    let run = server.run(&place, JOB).await;
+    let print = async |claimed: &kiln_store::claims::Claimed, text: &str| {
+        let log = LogId { job: claimed.job, claim: claimed.claim };
+        server.app.logs.append(log, 0, format!("1 0 needle {text}\n").into()).await.unwrap();
+    };
+    // The first claim is lost, the second fails, and the run is run again.
+    let lost = site.claim(1, 1).await.remove(0);
+    print(&lost, "lost").await;
+    site.say(&lost, 1, Word::Lost { reason: "gone".to_owned() }).await;
+    let second = site.claim(2, 1).await.remove(0);
+    assert_eq!((second.job, second.claim), (lost.job, 2));
+    print(&second, "failed").await;
+    site.finish(&second, 2, Conclusion::Failure).await;
+    ada.post(&format!("/api/runs/{}/rerun", run.0), serde_json::json!({})).await.expect(201);
+    let again = site.claim(3, 1).await.remove(0);
+    print(&again, "again").await;
+    let told = |found: &[Value]| -> Vec<(u64, u64, String)> {
+        let one = |item: &Value| {
+            let number = |name: &str| item[name].as_u64().unwrap();
+            (number("run_attempt"), number("attempt"), item["text"].as_str().unwrap().to_owned())
+        };
+        found.iter().map(one).collect()
+    };
+    let all_of = |texts: &[(u64, u64, &str)]| -> Vec<(u64, u64, String)> {
+        texts.iter().map(|(run, claim, text)| (*run, *claim, format!("needle {text}"))).collect()
+    };
+    let first = [(1, 1, "lost"), (1, 2, "failed")];
+    let of_repo = "/api/repos/acme/app/log/search?q=needle".to_owned();
+    let of_run = format!("/api/runs/{}/log/search?q=needle", run.0);
+    for path in [&of_repo, &of_run] {
+        for limit in ["", "&limit=1"] {
+            let found = told(&all(&ada, &format!("{path}{limit}")).await);
+            assert_eq!(found, all_of(&[first[0], first[1], (2, 1, "again")]), "{path}{limit}");
+        }
+        assert_eq!(told(&all(&ada, &format!("{path}&attempt=1")).await), all_of(&first));
+        let second = told(&all(&ada, &format!("{path}&attempt=2")).await);
+        assert_eq!(second, all_of(&[(2, 1, "again")]));
+        assert_eq!(told(&all(&ada, &format!("{path}&attempt=3")).await), []);
+    }
+    let of_job = format!("/api/jobs/{}/log/search?q=needle", lost.job);
+    assert_eq!(told(&all(&ada, &of_job).await), all_of(&first));
+    assert_eq!(told(&all(&ada, &format!("{of_job}&attempt=2")).await), all_of(&first[1..]));
+}
+
+on_both! {
+    /// C8: also where there is nothing to search, a request ends in time and says where to go on.
+    a_search_ends_in_time_where_runs_have_no_logs
+}
+
+async fn a_search_ends_in_time_where_runs_have_no_logs(server: Server) {
+    let place = server.repository("acme", "app").await;
+    let mut runs = Vec::new();
+    for _ in 0..5 {
+        runs.push(server.run(&place, JOB).await);
+    }
+    // The oldest has a log, the others none.
+    let site = site(&server, &place);
+    let claimed = site.claim(1, 1).await.remove(0);
+    let log = LogId { job: claimed.job, claim: claimed.claim };
+    server.app.logs.append(log, 0, "1 0 needle\n".into()).await.unwrap();
+    let scope = kiln_store::Scope::Org(place.org);
+    let (mut after, mut requests, mut found) = (None, 0, Vec::new());
+    loop {
+        let query = Query {
+            matcher: kiln_server::service::log::Matcher::new("needle", false, false).unwrap(),
+            steps: Vec::new(),
+            context: 0,
+            limit: 10,
+            after,
+            attempt: None,
+            patience: std::time::Duration::ZERO,
+        };
+        let answer = search::in_repo(&server.app, scope, place.repo, query).await.unwrap();
+        requests += 1;
+        found.extend(answer.items.into_iter().map(|item| item.text));
+        match answer.next {
+            Some(next) => after = Some(next.parse().unwrap()),
+            None => break,
+        }
+        assert!(requests < 50, "it comes to an end");
+    }
+    assert_eq!(found, ["needle"]);
+    assert!(requests >= runs.len(), "{requests}: a request without time goes one run further");
 }

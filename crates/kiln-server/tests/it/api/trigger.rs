@@ -4,6 +4,7 @@ use kiln_core::id::RunId;
 use kiln_server::service::context::Context;
 use kiln_store::Tx;
 use kiln_store::directory::holder::Holder;
+use kiln_store::directory::members::Role;
 use kiln_store::directory::{variables, workflows};
 use serde_json::json;
 
@@ -233,4 +234,36 @@ async fn what_cannot_be_triggered_is_answered_clearly(server: Server) {
     check(good, 409, "disabled").await;
     ada.delete(&format!("/api/repos/{}", place.name)).await.expect(200);
     check(json!({}), 409, "disabled").await;
+}
+
+on_both! {
+    /// S11: priority 100 goes before all others, and only administrators may ask for it.
+    a_run_with_priority_goes_first
+}
+
+async fn a_run_with_priority_goes_first(server: Server) {
+    let place = server.repository("acme", "app").await;
+    let root = person(&server, "root", As::administrator()).await;
+    commit(&server, &place, &[("ci.yml", CI)]);
+    let ask = |priority: i64| json!({ "workflow": "ci.yml", "priority": priority });
+    let usual = root.trigger(&place, ask(0)).await;
+    let first = root.trigger(&place, ask(100)).await;
+    let queue = root.get("/api/queue").await.expect(200);
+    let mut waiting: Vec<(i64, i64)> = queue["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|job| (job["run_id"].as_i64().unwrap(), job["priority"].as_i64().unwrap()))
+        .collect();
+    waiting.sort_unstable();
+    assert_eq!(waiting, [(usual, 0), (first, 100)]);
+    let claimed = site(&server, &place).claim(1, 1).await.remove(0);
+    assert_eq!(claimed.job.run().0, first);
+    let path = format!("/api/repos/{}/trigger", place.name);
+    for bad in [json!({ "priority": 101 }), json!({ "priority": -1 }), json!({ "priority": "x" })] {
+        root.post(&path, bad).await.expect(422);
+    }
+    let writer = person(&server, "writer", As::member(place.org, Role::Developer)).await;
+    writer.post(&path, ask(1)).await.expect(403);
+    writer.post(&path, ask(0)).await.expect(201);
 }

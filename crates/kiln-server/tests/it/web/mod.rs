@@ -1,8 +1,16 @@
 //! Pages as browsers ask for them, over real HTTP.
 
 mod browser;
+mod expired;
 mod forms;
 mod left;
+mod log;
 mod pages;
+mod runner;
 mod session;
+mod settings;
+mod shown;
+mod views;
+mod waits;
+mod workflow;
 mod xss;

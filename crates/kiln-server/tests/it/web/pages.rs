@@ -113,7 +113,7 @@ async fn a_log_comes_by_blocks_and_leads_to_its_first_error(server: Server) {
     world.finish(Conclusion::Failure).await;
     browser.get(&world.job("")).await.expect(200).has(&[
         "line 1<",
-        "data-error=\"700\"",
+        "data-line=\"700\"",
         "First error",
     ]);
     assert_eq!(browser.get(&world.path("/error")).await.location(), world.job("?line=700#L700"));
@@ -194,8 +194,12 @@ async fn a_workflow_is_shown_with_its_form_and_its_mistakes(server: Server) {
         "It has not run yet.",
     ]);
     let page = browser.get("/acme/app/actions/workflows/broken.yml").await.expect(200);
-    page.has(&["The file cannot be used", "class=\"l error\" id=\"S4\""])
-        .lacks(&["Start it by hand"]);
+    page.has(&[
+        "The file cannot be used",
+        "class=\"l error\" id=\"S4\"",
+        "class=\"finding error\"",
+    ])
+    .lacks(&["Start it by hand"]);
     browser.get("/acme/app/actions/workflows/none.yml").await.expect(404);
     let fields = [
         ("ref", "main"),
@@ -229,7 +233,21 @@ async fn a_badge_says_how_the_last_run_ended(server: Server) {
     let badge = nobody.get(&address).await.expect(200).has(&["failing"]);
     assert_eq!(badge.headers["content-type"], "image/svg+xml");
     nobody.get(&format!("{address}&branch=other")).await.expect(200).has(&["no runs"]);
+    nobody.get(&format!("{address}&event=schedule")).await.expect(200).has(&["no runs"]);
     nobody.get(&address.replace("acme/app", "acme/other")).await.expect(404);
+    nobody.get("/acme/app/badge.svg").await.expect(404);
+    // Where GitHub's interface says that it is.
+    let listed = world.ada.get("/repos/acme/app/actions/workflows").await.expect(200);
+    let named = listed["workflows"][0]["badge_url"].as_str().unwrap().to_owned();
+    let named = named.strip_prefix(&server.url("")).unwrap();
+    assert_eq!(named, "/acme/app/actions/workflows/ci.yml/badge.svg");
+    nobody.get(named).await.expect(404);
+    browser.get(named).await.expect(200).has(&["failing"]);
+    let key = address.split_once('?').unwrap().1;
+    let badge = nobody.get(&format!("{named}?{key}")).await.expect(200).has(&["failing"]);
+    assert_eq!(badge.headers["content-type"], "image/svg+xml");
+    let other = named.replace("ci.yml", "other.yml");
+    nobody.get(&format!("{other}?{key}")).await.expect(200).has(&["no runs"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

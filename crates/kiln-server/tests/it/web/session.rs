@@ -32,6 +32,7 @@ async fn every_page_asks_who_one_is(server: Server) {
         world.job(""),
         world.job("/lines"),
         world.job("/follow"),
+        world.job("/search?q=x"),
     ] {
         let page = nobody.get(&path).await;
         assert!(page.location().starts_with("/sign-in?next=/"), "{path}: {}", page.location());

@@ -1,5 +1,6 @@
 //! Whoever asks for work and gets none: was there really none?
 
+use kiln_core::id::JobId;
 use kiln_core::plan::JobKind;
 use kiln_core::run::{LegNo, LegState};
 
@@ -9,6 +10,7 @@ use crate::faults::kiln::{Asking, Done, Rows, RunRows, Work};
 impl Auditor {
     pub(super) fn offers(&mut self, step: &Step<'_>) {
         let (Work::Claim(asking), Done::Given(given)) = (step.work, step.done) else { return };
+        self.held_back(step);
         for (question, _) in asking.iter().zip(given).filter(|(_, given)| given.is_none()) {
             if question.single_use && self.has_begun(question.runner) {
                 continue;
@@ -24,6 +26,25 @@ impl Auditor {
         }
     }
 
+    /// What is paused is given to nobody, and who is drained gets nothing. What was given before may be said again.
+    fn held_back(&mut self, step: &Step<'_>) {
+        let Step { before, after, .. } = step;
+        let is_new = |job: &JobId, claim: u32| {
+            before.leases.get(job).is_none_or(|lease| lease.claim != claim)
+        };
+        for (job, lease) in after.leases.iter().filter(|(job, lease)| is_new(job, lease.claim)) {
+            let repo = after.runs[&lease.given.run].repo;
+            if before.paused.contains(&repo) {
+                let text = format!("job {job} of repository {} was given away", repo.0);
+                self.find("what is paused waits", text);
+            }
+            if before.drained.contains(&lease.runner) {
+                let text = format!("runner {} got job {job}", lease.runner);
+                self.find("who is drained gets nothing", text);
+            }
+        }
+    }
+
     fn has_begun(&self, runner: u64) -> bool {
         self.executions.values().any(|execution| execution.runner as u64 == runner)
     }
@@ -31,7 +52,10 @@ impl Auditor {
 
 /// A job that waits and that this runner could have had.
 fn withheld(rows: &Rows, question: &Asking) -> Option<i64> {
-    for run in rows.runs.values() {
+    if rows.drained.contains(&question.runner) {
+        return None;
+    }
+    for run in rows.runs.values().filter(|run| !rows.paused.contains(&run.repo)) {
         let load = rows.loads.get(&run.org).copied().unwrap_or_default();
         let room = load.limit.is_none_or(|limit| load.running < limit);
         if !room || question.org.is_some_and(|org| org != run.org) {

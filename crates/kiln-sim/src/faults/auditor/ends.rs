@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kiln_core::id::{JobId, OrgId};
+use kiln_core::id::{JobId, OrgId, RepoId};
 use kiln_core::run::{LegNo, LegState, RunState, Wait};
 
 use super::Auditor;
@@ -19,6 +19,9 @@ pub(in crate::faults) struct Idle {
     queued: BTreeMap<(JobId, u32), u64>,
     /// When an organization was last seen without room.
     full: BTreeMap<OrgId, u64>,
+    /// When a repository was last seen paused, and a runner drained.
+    paused: BTreeMap<RepoId, u64>,
+    drained: BTreeMap<u64, u64>,
 }
 
 impl Auditor {
@@ -34,6 +37,9 @@ impl Auditor {
                 self.idle.full.insert(*org, now);
             }
         }
+        self.idle.paused.extend(rows.paused.iter().map(|repo| (*repo, now)));
+        self.idle.drained.extend(rows.drained.iter().map(|runner| (*runner, now)));
+        let drained = |runner: usize| self.idle.drained.get(&(runner as u64)).copied().unwrap_or(0);
         let mut queued = BTreeMap::new();
         let mut late = Vec::new();
         for run in rows.runs.values() {
@@ -45,9 +51,11 @@ impl Auditor {
                 let since = self.idle.queued.get(&name).copied().unwrap_or(now);
                 queued.insert(name, since);
                 let full = self.idle.full.get(&run.org).copied().unwrap_or(0);
-                let ready = since.max(full);
-                let taker = free.iter().find(|(_, since, spec)| {
-                    now.saturating_sub(ready.max(*since)) > SOON && can_take(spec, run, *number)
+                let paused = self.idle.paused.get(&run.repo).copied().unwrap_or(0);
+                let ready = since.max(full).max(paused);
+                let taker = free.iter().find(|(runner, since, spec)| {
+                    let free = ready.max(*since).max(drained(*runner));
+                    now.saturating_sub(free) > SOON && can_take(spec, run, *number)
                 });
                 if let Some((runner, ..)) = taker {
                     late.push(format!("job {} and runner {runner} wait for each other", name.0));

@@ -156,6 +156,7 @@ impl Auditor {
         if step.after.runs.len() < step.before.runs.len() {
             self.find("no accepted job is lost", "a run is gone");
         }
+        self.refused_again(step);
         self.offers(step);
         self.tables(step.after);
     }

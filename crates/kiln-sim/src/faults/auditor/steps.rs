@@ -6,7 +6,8 @@ use super::End;
 use super::excuses::{has_excuse, run_has_excuse};
 use super::reference::Graph;
 use super::{Auditor, Ledger, Step};
-use crate::faults::kiln::{News, RunRows, Word, Work};
+use crate::faults::kiln::evaluator::is_broken;
+use crate::faults::kiln::{Done, News, RunRows, Word, Work};
 
 /// After so many losses a job has failed.
 const MOST_LOSSES: u32 = 4;
@@ -49,6 +50,21 @@ impl Auditor {
         let was_open = same.is_none_or(|rows| !matches!(rows.hood.run.state, RunState::Done(_)));
         if was_open && let RunState::Done(end) = after.hood.run.state {
             self.run_ended(ledger, run, end, after);
+        }
+    }
+
+    /// Whoever asks that what failed run again is not told that nothing did.
+    pub(super) fn refused_again(&mut self, step: &Step<'_>) {
+        let (Work::Again { run, what: Again::Failed }, Done::Refused(why)) = (step.work, step.done)
+        else {
+            return;
+        };
+        let state = step.before.runs.get(run).map(|run| &run.hood.run.state);
+        if let Some(RunState::Done(end)) = state
+            && end.wants_another_try()
+        {
+            let text = format!("run {run} ended as {end:?}, and nothing runs again: {why}");
+            self.find("what failed runs again with all that needs it", text);
         }
     }
 
@@ -117,6 +133,14 @@ impl Auditor {
         });
         let cancelled = graph.is_cancelled(number);
         let holds = (calm && graph.runs(number, false)) || (cancelled && graph.runs(number, true));
+        if is_broken(after.hood.job_of(number))
+            && node.state == NodeState::Done(Conclusion::Failure)
+        {
+            if !holds || !node.legs.is_empty() {
+                self.find("a job that cannot begin fails when its turn comes", name());
+            }
+            return;
+        }
         if !node.legs.is_empty() {
             if let Some(need) = graph.open_need(number) {
                 let text = format!("{} began before node {need} was done", name());

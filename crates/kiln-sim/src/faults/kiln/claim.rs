@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use kiln_core::id::{JobId, LaneId, OrgId};
 use kiln_core::queue::{
-    self, Asker, Batch, Capabilities, Head, Next, OrgShare, Pick, Picker, Policy, RepoShare,
-    serving,
+    self, Asker, Batch, Capabilities, Head, Next, OrgShare, Pick, Picker, RepoShare, serving,
 };
 use kiln_core::run::{self, LegNo};
 use kiln_core::time::Timestamp;
@@ -50,9 +49,11 @@ impl Tx<'_> {
         let wants: Vec<u32> = asking
             .iter()
             .zip(&answers)
-            .map(|(question, answer)| u32::from(answer.is_none() && !self.is_spent(question)))
+            .map(|(question, answer)| u32::from(answer.is_none() && self.may_have(question)))
             .collect();
-        let lanes: Vec<Lane> = self.rows.queue.keys().copied().collect();
+        let is_open =
+            |lane: &&Lane| self.rules.has(Bug::PauseBypass) || !self.rows.paused.contains(&lane.3);
+        let lanes: Vec<Lane> = self.rows.queue.keys().filter(is_open).copied().collect();
         let picks = self.choose(asking, &wants, &lanes);
         let picks = self.within_limits(picks, &lanes);
         for pick in picks {
@@ -71,6 +72,11 @@ impl Tx<'_> {
         let same =
             |lease: &&Lease| lease.runner == question.runner && lease.nonce == question.nonce;
         self.rows.leases.values().find(same).map(|lease| lease.given)
+    }
+
+    fn may_have(&self, question: &Asking) -> bool {
+        let is_drained = self.rows.drained.contains(&question.runner);
+        !self.is_spent(question) && (!is_drained || self.rules.has(Bug::DrainBypass))
     }
 
     /// A runner for a single job that has had it.
@@ -135,7 +141,7 @@ impl Tx<'_> {
         };
         Batch {
             now,
-            policy: Policy::Fair,
+            policy: self.rules.policy,
             lanes: (0..).zip(lanes).map(as_lane).collect(),
             orgs,
             repos,

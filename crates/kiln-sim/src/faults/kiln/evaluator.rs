@@ -2,7 +2,7 @@
 //!
 //! Conditions are the status functions that [`holds`] knows. Everything else is written as a literal.
 
-use kiln_core::plan::{Concurrency, JobKind, Strategy, Template};
+use kiln_core::plan::{Concurrency, Job, JobKind, Strategy, Template};
 use kiln_core::run::{
     Evaluator, GroupRequest, JobContext, Legs, Need, Placement, Run, Scope, Status,
 };
@@ -31,6 +31,11 @@ pub(in crate::faults) fn holds(condition: &str, status: Status) -> Result<bool, 
     })
 }
 
+/// Whether the matrix of a job is one that cannot be evaluated: it fails before it has legs.
+pub(in crate::faults) fn is_broken(job: &Job) -> bool {
+    matches!(job.strategy, Strategy::Matrix { .. })
+}
+
 impl Evaluator for Model {
     fn condition(&self, job: &JobContext<'_>) -> Result<bool, String> {
         let mut status = job.status;
@@ -42,6 +47,9 @@ impl Evaluator for Model {
     }
 
     fn legs(&self, job: &JobContext<'_>) -> Result<Legs, String> {
+        if is_broken(job.job) {
+            return Err("its matrix cannot be evaluated".to_owned());
+        }
         let Strategy::Legs { legs, fail_fast, max_parallel } = &job.job.strategy else {
             return Ok(Legs { legs: vec![Object::new()], fail_fast: true, max_parallel: None });
         };

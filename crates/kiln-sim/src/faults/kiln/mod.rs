@@ -14,7 +14,8 @@ mod requests;
 mod rows;
 mod save;
 
-use kiln_core::id::JobId;
+use kiln_core::id::{JobId, RepoId};
+use kiln_core::queue::Policy;
 use kiln_core::run::{Again, Conclusion, Rejected};
 use kiln_core::time::Timestamp;
 
@@ -38,6 +39,8 @@ pub(super) struct Rules {
     pub(super) steps: usize,
     /// Fail jobs that no runner could take, instead of letting them wait.
     pub(super) gives_up: bool,
+    /// How the next job is chosen.
+    pub(super) policy: Policy,
 }
 
 impl Rules {
@@ -64,6 +67,16 @@ pub(super) enum Work {
     Again {
         run: u64,
         what: Again,
+    },
+    /// Holds the jobs of a repository back, or no longer.
+    Pause {
+        repo: RepoId,
+        on: bool,
+    },
+    /// Lets a runner end what it has and gives it nothing more, or gives it work again.
+    Drain {
+        runner: u64,
+        on: bool,
     },
     Claim(Vec<Asking>),
     Beat {
@@ -137,6 +150,8 @@ impl Tx<'_> {
             Work::Cancel { run, forced } => self.cancel(*run, *forced),
             Work::CancelLeg { run, leg } => self.cancel_leg(*run, *leg),
             Work::Again { run, what } => self.again(*run, *what),
+            Work::Pause { repo, on } => self.pause(*repo, *on),
+            Work::Drain { runner, on } => self.drain(*runner, *on),
             Work::Claim(asking) => Done::Given(self.claim(asking)),
             Work::Beat { runner, held } => Done::Held(self.beat(*runner, held)),
             Work::News(news) => answer(self.news(news)),

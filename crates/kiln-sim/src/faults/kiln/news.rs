@@ -22,7 +22,7 @@ impl Tx<'_> {
             return Err(Refused::NotYours);
         }
         let event = match news.word {
-            Word::Started => Event::Started { leg, attempt },
+            Word::Started => Event::Started { leg, attempt, preparing: None },
             Word::Finished(conclusion) => {
                 Event::Finished { leg, attempt, conclusion, outputs: Vec::new() }
             }

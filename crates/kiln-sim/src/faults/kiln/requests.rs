@@ -3,10 +3,14 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use kiln_core::id::RepoId;
 use kiln_core::queue::Class;
-use kiln_core::run::{self, Again, Event, Neighbourhood, Run};
+use kiln_core::run::{
+    self, Again, Conclusion, Event, Neighbourhood, Node, NodeState, Refused, Run,
+};
 
-use super::{Done, RunRows, Tx};
+use super::{Done, RunRows, Signal, Tx};
+use crate::faults::bug::Bug;
 use crate::faults::workload::Asked;
 
 /// The priority of a re-run: somebody waits in person.
@@ -54,12 +58,33 @@ impl Tx<'_> {
         }
     }
 
+    pub(super) fn pause(&mut self, repo: RepoId, on: bool) -> Done {
+        let changed =
+            if on { self.rows.paused.insert(repo) } else { self.rows.paused.remove(&repo) };
+        if changed && !on {
+            self.signal(Signal::Work);
+        }
+        Done::Accepted
+    }
+
+    pub(super) fn drain(&mut self, runner: u64, on: bool) -> Done {
+        if on {
+            self.rows.drained.insert(runner);
+        } else if self.rows.drained.remove(&runner) {
+            self.signal(Signal::Work);
+        }
+        Done::Accepted
+    }
+
     /// A further attempt of a run that ended.
     pub(super) fn again(&mut self, run: u64, what: Again) -> Done {
         let Some(earlier) = self.rows.runs.get(&run).cloned() else {
             return Done::Refused("there is no such run".to_owned());
         };
-        let hood = match run::again(&earlier.hood, what) {
+        let forgets = self.rules.has(Bug::RerunForgetsBare);
+        let anew =
+            if forgets { forgetful(&earlier.hood, what) } else { run::again(&earlier.hood, what) };
+        let hood = match anew {
             Ok(hood) => hood,
             Err(refused) => return Done::Refused(refused.to_string()),
         };
@@ -75,4 +100,22 @@ impl Tx<'_> {
             .expect("a new attempt can start");
         Done::Attempt(attempt)
     }
+}
+
+/// The planted mistake: a job without legs looks as if it had been good.
+fn forgetful(earlier: &Neighbourhood, what: Again) -> Result<Neighbourhood, Refused> {
+    let is_bare = |node: &Node| node.legs.is_empty();
+    let mut seen = earlier.clone();
+    for node in seen.nodes.values_mut().filter(|node| is_bare(node)) {
+        node.state = NodeState::Done(Conclusion::Success);
+    }
+    let mut hood = run::again(&seen, what)?;
+    for (number, node) in &mut hood.nodes {
+        if let Some(past) = earlier.nodes.get(number).filter(|past| is_bare(past))
+            && matches!(node.state, NodeState::Done(_))
+        {
+            node.state = past.state.clone();
+        }
+    }
+    Ok(hood)
 }

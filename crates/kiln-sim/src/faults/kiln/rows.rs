@@ -1,6 +1,6 @@
 //! The rows of the simulated database. Runs are shared between snapshots, so that one is cheap.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use kiln_core::id::{JobId, OrgId, QueueId, RepoId};
@@ -32,6 +32,10 @@ pub(in crate::faults) struct Rows {
     pub(in crate::faults) outbox: BTreeMap<u64, Task>,
     /// What the runners have that are registered.
     pub(in crate::faults) fleet: Vec<Rc<Capabilities>>,
+    /// Repositories whose jobs are held back.
+    pub(in crate::faults) paused: BTreeSet<RepoId>,
+    /// Runners that get nothing more.
+    pub(in crate::faults) drained: BTreeSet<u64>,
     /// How many jobs each runner has ended.
     pub(in crate::faults) ended: BTreeMap<u64, u32>,
     pub(in crate::faults) tasks_made: u64,

@@ -58,7 +58,11 @@ fn workflow(random: &mut Random, level: usize, most: u64) -> Workflow {
 fn job(random: &mut Random, level: usize, at: usize) -> Job {
     let needs = (0..at).filter(|_| random.chance(2, 5)).collect();
     let condition = random.pick(&CONDITIONS).copied().unwrap_or("success()");
-    let strategy = if random.chance(3, 10) { matrix(random) } else { Strategy::Single };
+    let strategy = match random.below(40) {
+        0 => broken(),
+        1..=12 => matrix(random),
+        _ => Strategy::Single,
+    };
     let calls = level < 2 && random.chance(3, 20);
     let mut concurrency = random.chance(1, 4).then(|| {
         let apart = random.chance(1, 3);
@@ -93,6 +97,12 @@ fn matrix(random: &mut Random) -> Strategy {
         fail_fast: Some(Template::literal(random.chance(3, 5))),
         max_parallel: random.chance(2, 5).then(|| Template::literal(f64::from(most))),
     }
+}
+
+/// A matrix that nobody can evaluate.
+fn broken() -> Strategy {
+    let matrix = Data::Scalar(Template::literal("broken"));
+    Strategy::Matrix { matrix, fail_fast: None, max_parallel: None }
 }
 
 fn group(random: &mut Random, level: &str, apart: bool) -> Concurrency {

@@ -3,7 +3,8 @@
 use kiln_core::id::{CacheId, RepoId};
 use serde_json::json;
 
-use super::{Cache, cache, release};
+use super::{Cache, cache, get, release};
+use crate::content::owned;
 use crate::directory::actor::Actor;
 use crate::directory::audit::{self, Deed};
 use crate::directory::scope::Scope;
@@ -138,17 +139,17 @@ pub async fn usage(tx: &mut Tx<'_>, scope: Scope, repo: RepoId) -> Result<Vec<Us
     tx.rows(sql, &[repo.into()]).await?.iter().map(one).collect()
 }
 
+/// Removes a cache that no manifest owns.
 pub async fn delete(
     tx: &mut Tx<'_>,
     scope: Scope,
     actor: &Actor,
     id: CacheId,
 ) -> Result<Cache, StoreError> {
-    let sql = concat!(
-        "DELETE FROM caches WHERE id = $1 AND (org_id = $2 OR $2 IS NULL) RETURNING ",
-        columns!()
-    );
-    let Some(row) = tx.row(sql, &[id.into(), scope.parameter()]).await? else {
+    let org = get(tx, scope, id).await?.org;
+    owned::must_be_free(tx, org, "cache", id.0).await?;
+    let sql = concat!("DELETE FROM caches WHERE id = $1 AND org_id = $2 RETURNING ", columns!());
+    let Some(row) = tx.row(sql, &[id.into(), org.into()]).await? else {
         return Err(Refusal::NotFound("cache").into());
     };
     let gone = cache(&row)?;
@@ -171,6 +172,9 @@ pub async fn delete_by_key(
     let git_ref = git_ref.map_or(Value::Null, names::searchable);
     let rows = tx.rows(sql, &[repo.into(), names::searchable(key), git_ref]).await?;
     let gone = rows.iter().map(cache).collect::<Result<Vec<_>, _>>()?;
+    for cache in &gone {
+        owned::must_be_free(tx, cache.org, "cache", cache.id.0).await?;
+    }
     forget(tx, actor, &gone).await?;
     Ok(gone)
 }

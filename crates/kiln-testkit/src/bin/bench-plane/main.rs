@@ -5,6 +5,7 @@
 #![expect(clippy::print_stdout, reason = "the rows are what it is for")]
 #![expect(clippy::disallowed_methods, reason = "it measures the time that passes")]
 
+mod claims;
 mod cycles;
 mod idle;
 mod talk;
@@ -15,6 +16,7 @@ use std::time::Duration;
 use talk::Server;
 
 const USAGE: &str = "usage: bench-plane cycles URL TOKEN OWNER/REPO RUNS RUNNERS
+       bench-plane claims URL TOKEN OWNER CLAIMS
        bench-plane idle URL TOKEN OWNER RUNNERS";
 
 #[tokio::main]
@@ -25,6 +27,9 @@ async fn main() -> Result<(), String> {
     match arguments[..] {
         ["cycles", url, token, repo, runs, runners] => {
             cycles::measure(&Server::new(url, token), repo, number(runs)?, number(runners)?).await
+        }
+        ["claims", url, token, owner, count] => {
+            claims::measure(&Server::new(url, token), owner, number(count)?).await
         }
         ["idle", url, token, owner, runners] => {
             idle::stay(&Server::new(url, token), owner, number(runners)?).await

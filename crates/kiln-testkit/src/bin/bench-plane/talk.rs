@@ -97,7 +97,7 @@ impl Runner {
     /// Says that the job began, then that it ended well.
     pub(crate) async fn run(&mut self, job: &Job) -> Result<(), String> {
         let place = format!("/actions/jobs/{}/attempts/{}", job.job_id, job.attempt);
-        let started = Event { sequence: 1, at: 1, what: What::Started };
+        let started = Event { sequence: 1, at: 1, what: What::started() };
         let events = Events { events: vec![started] };
         said(&mut self.wire, &format!("{place}/events"), &job.token, &events).await?;
         let conclusion = "success".to_owned();

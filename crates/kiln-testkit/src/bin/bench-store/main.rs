@@ -11,6 +11,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use kiln_store::{Options, Store};
+use mimalloc::MiMalloc;
+
+/// The one that `kiln` has.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 const USAGE: &str = "usage: bench-store claims|cycles|depth sqlite:PATH|postgres://… [JOBS]
        bench-store raw PATH SECONDS THREADS";

@@ -1,15 +1,15 @@
 //! `kiln cache`: what jobs left for later ones.
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use kiln_core::id::CacheId;
 use kiln_core::time::Timestamp;
 use kiln_proto::github::{Cache, CacheTrust, CacheUsage, Caches};
 use reqwest::Method;
 
-use super::{print_json, print_list};
+use super::place::Place;
+use super::{cache_key, cache_local, print_json, print_list};
 use crate::Outcome;
-use crate::cli::{CacheArgs, CacheCommand, CacheOrder, ServerArgs};
-use crate::client::Client;
+use crate::cli::{CacheArgs, CacheCommand, CacheOrder};
 use crate::output::Console;
 use crate::output::table::{Cell, Table, cut, whole};
 use crate::output::text::size;
@@ -19,19 +19,23 @@ use crate::output::time::{self, ago};
 const PAGE: usize = 100;
 
 pub(super) async fn run(args: &CacheArgs, console: &mut Console) -> Result<Outcome> {
+    if let Some(outcome) = cache_local::run(&args.command, console) {
+        return outcome;
+    }
     match &args.command {
-        CacheCommand::Ls { repo, key, reference, sort, limit, server } => {
+        CacheCommand::Ls { repo, key, reference, sort, limit, server, .. } => {
             let place = Place::find(server, repo.as_deref()).await?;
             let reference = reference.as_deref().map(full_ref);
             let caches = place.list(key.as_deref(), reference.as_deref(), *sort, *limit).await?;
             let table = |caches: &[Cache]| table(caches, time::now()).text();
             print_list(console, server.json, &caches, table, "there are no such caches")
         }
-        CacheCommand::Rm { what, repo, reference, server } => {
+        CacheCommand::Rm { what, repo, reference, server, .. } => {
             let place = Place::find(server, repo.as_deref()).await?;
             remove(&place, what, reference.as_deref().map(full_ref), server.json, console).await
         }
-        CacheCommand::Stats { repo, server } => {
+        CacheCommand::Key(args) => cache_key::run(args, console),
+        CacheCommand::Stats { repo, server, .. } => {
             let place = Place::find(server, repo.as_deref()).await?;
             let usage: CacheUsage =
                 place.call(Method::GET, &["actions", "cache", "usage"]).json().await?;
@@ -45,29 +49,7 @@ pub(super) async fn run(args: &CacheArgs, console: &mut Console) -> Result<Outco
     }
 }
 
-/// A repository of a server.
-struct Place {
-    client: Client,
-    owner: String,
-    name: String,
-}
-
 impl Place {
-    async fn find(server: &ServerArgs, repo: Option<&str>) -> Result<Self> {
-        let client = Client::open(server)?;
-        let repo = client.repo_meant(repo).await?.context(
-            "you are in no repository that the server knows; name one with `--repo OWNER/NAME`",
-        )?;
-        let (owner, name) = repo.split_once('/').context("expected OWNER/NAME")?;
-        let (owner, name) = (owner.to_owned(), name.to_owned());
-        Ok(Self { client, owner, name })
-    }
-
-    fn call(&self, method: Method, rest: &[&str]) -> crate::client::call::Call<'_> {
-        let path = [&["repos", self.owner.as_str(), self.name.as_str()], rest].concat();
-        self.client.github_call(method, &path)
-    }
-
     async fn list(
         &self,
         key: Option<&str>,
@@ -98,7 +80,7 @@ impl Place {
 }
 
 /// A branch unless it says more.
-fn full_ref(text: &str) -> String {
+pub(super) fn full_ref(text: &str) -> String {
     if text.starts_with("refs/") { text.to_owned() } else { format!("refs/heads/{text}") }
 }
 
@@ -130,11 +112,11 @@ async fn remove(
 }
 
 /// A cache by its slug. A number alone may be a key.
-fn slug(text: &str) -> Option<CacheId> {
+pub(super) fn slug(text: &str) -> Option<CacheId> {
     text.starts_with("c-").then(|| text.parse().ok()).flatten()
 }
 
-fn table(caches: &[Cache], now: Timestamp) -> Table {
+pub(super) fn table(caches: &[Cache], now: Timestamp) -> Table {
     let mut table = Table::new(&[
         whole("CACHE"),
         cut("KEY", 20),

@@ -4,15 +4,18 @@ use std::fmt::Write as _;
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
 
 use anyhow::{Context as _, Result, bail};
-use kiln_proto::api::Me;
+use kiln_proto::api::{Me, Welcomed};
+use reqwest::{Method, Url};
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use serde_json::json;
 
-use super::print_json;
+use super::{context, print_json};
 use crate::Outcome;
 use crate::cli::{LoginArgs, WhoamiArgs};
 use crate::client::Client;
-use crate::client::file::ClientFile;
+use crate::client::error::{self, Kind};
+use crate::client::file::{ClientFile, Login, UNNAMED};
+use crate::client::here::pasted;
 use crate::client::settings::{self, Asked, Environment, Settings};
 use crate::output::Console;
 
@@ -24,29 +27,43 @@ pub(super) async fn run(args: &LoginArgs, console: &mut Console) -> Result<Outco
     let path = environment.login.clone().context(
         "there is no home directory for `client.toml`; set XDG_CONFIG_HOME, or use KILN_SERVER and KILN_TOKEN",
     )?;
-    let server = settings::address(&args.url)?;
-    let shown = settings::shown(&server);
-    let token = match &args.token {
-        Some(token) => token.clone(),
-        None => ask(&shown, console)?,
+    let link = OneTime::of(&args.url);
+    let server = match &link {
+        Some(link) => link.server.clone(),
+        None => settings::address(&args.url)?,
     };
-    let asked = Asked { server: Some(&shown), token: Some(&token) };
+    let shown = settings::shown(&server);
+    let name = args.context.as_deref().unwrap_or(UNNAMED);
+    context::check_name(name)?;
+    // Contexts of before have no say in this.
+    let environment = Environment { context: None, ..environment };
+    // The link works once: what it gives must have a place to be kept.
+    let mut file = ClientFile::read(&path)?.unwrap_or_default();
+    let token = match (&args.token, &link) {
+        (Some(_), Some(_)) => bail!("the link brings a token of its own; leave out `--token`"),
+        (Some(token), None) => token.clone(),
+        (None, Some(link)) => link.redeem(&shown, &environment).await?,
+        (None, None) => ask(&shown, console)?,
+    };
+    let asked = Asked { server: Some(&shown), token: Some(&token), context: None };
     let client = Client::of(Settings::find(asked, &environment)?)?;
     let me: Me = client.get(&["me"]).json().await?;
     if me.kind == "anonymous" {
         console.note_line(&format!("{shown} lets everybody in; the token is kept all the same"));
     }
     // What else was set by hand stays, if it is for this server.
-    let old = ClientFile::read(&path).ok().flatten().unwrap_or_default();
+    let old = file.login(name).unwrap_or_default();
     let same =
         old.server.as_deref().and_then(|old| settings::address(old).ok()).as_ref() == Some(&server);
-    let rest = if same { old } else { ClientFile::default() };
-    ClientFile { server: Some(shown.clone()), token: Some(token), ..rest }.write(&path)?;
+    let rest = if same { old } else { Login::default() };
+    file.set(name, Some(Login { server: Some(shown.clone()), token: Some(token), ..rest }));
+    file.choose(name);
+    file.write(&path)?;
     if args.json {
         let written = path.display().to_string();
         print_json(
             console,
-            &json!({"server": shown, "name": me.name, "kind": me.kind, "file": written}),
+            &json!({"server": shown, "context": name, "name": me.name, "kind": me.kind, "file": written}),
         )?;
     } else {
         console.print(&format!(
@@ -56,6 +73,43 @@ pub(super) async fn run(args: &LoginArgs, console: &mut Console) -> Result<Outco
         ))?;
     }
     Ok(Outcome::Clean)
+}
+
+/// A link that lets somebody in once: `…/welcome/SECRET`, as a first start of a server prints it.
+struct OneTime {
+    server: Url,
+    secret: String,
+}
+
+impl OneTime {
+    fn of(text: &str) -> Option<Self> {
+        let mut url = pasted(text)?;
+        let (base, secret) = url.path().trim_end_matches('/').rsplit_once("/welcome/")?;
+        let secret = secret.to_owned();
+        if secret.is_empty() || secret.contains('/') {
+            return None;
+        }
+        let base = base.to_owned();
+        url.set_path(&base);
+        Some(Self { server: settings::address(url.as_str()).ok()?, secret })
+    }
+
+    /// The token that the server gives for it.
+    async fn redeem(&self, server: &str, environment: &Environment) -> Result<String> {
+        let asked = Asked { server: Some(server), ..Asked::default() };
+        let environment = Environment { token: None, ..environment.clone() };
+        let settings = Settings { token: None, ..Settings::find(asked, &environment)? };
+        let client = Client::of(settings)?;
+        let call = client.github_call(Method::POST, &["welcome", &self.secret]);
+        match call.json::<Welcomed>().await {
+            Ok(welcomed) => Ok(welcomed.token),
+            Err(failed) if error::kind(&failed) == Some(Kind::NotFound) => bail!(
+                "{server} does not know this link: it works once, and not for ever; `kiln token create` \
+                 makes a token where you are let in already"
+            ),
+            Err(failed) => Err(failed),
+        }
+    }
 }
 
 /// Asks for the token without showing it, or reads it from a pipe.
@@ -131,5 +185,28 @@ fn who(me: &Me) -> String {
     match me.kind.as_str() {
         "anonymous" => format!("anonymous{admin}"),
         kind => format!("{} ({kind}{admin})", me.name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_told_from_the_address_of_a_server() {
+        let of =
+            |text: &str| OneTime::of(text).map(|link| (settings::shown(&link.server), link.secret));
+        let link = |server: &str| Some((server.to_owned(), "kot_a".to_owned()));
+        assert_eq!(of("http://127.0.0.1:8420/welcome/kot_a"), link("http://127.0.0.1:8420"));
+        assert_eq!(of(" https://ci.example/kiln/welcome/kot_a/ "), link("https://ci.example/kiln"));
+        for other in [
+            "https://ci.example",
+            "ci.example/welcome/kot_a",
+            "https://ci.example/welcome/",
+            "https://ci.example/welcome/a/b",
+            "https://me:x@ci.example/welcome/kot_a",
+        ] {
+            assert_eq!(of(other), None, "{other}");
+        }
     }
 }

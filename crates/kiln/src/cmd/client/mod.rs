@@ -1,24 +1,38 @@
 //! Commands that ask a server. All do their work on one thread, and say what failed in words.
 
 mod artifacts;
+mod attempts;
 mod cache;
+mod cache_key;
+mod cache_local;
 mod cancel;
+mod context;
+mod duties;
 mod interrupt;
 mod login;
 mod logs;
+mod manifests;
+mod objects;
+mod open;
+mod org;
 mod pause;
+mod place;
 mod queue;
+mod record;
 mod repo;
 mod rerun;
-mod runners;
+pub(crate) mod runners;
 mod runs;
 #[cfg(test)]
 mod samples;
+mod show;
+mod status;
 mod storage;
 mod token;
 mod trigger;
 mod watch;
 mod words;
+mod workflows;
 
 use anyhow::{Context as _, Result};
 use kiln_proto::api::Run;
@@ -48,18 +62,29 @@ async fn dispatch(command: &ClientCommand, console: &mut Console) -> Result<Outc
         ClientCommand::Runs(args) => runs::run(args, console).await,
         ClientCommand::Watch(args) => watch::run(args, console).await,
         ClientCommand::Logs(args) => logs::run(args, console).await,
+        ClientCommand::Show(args) => show::run(args, console).await,
+        ClientCommand::Summary(args) => show::summary(args, console).await,
+        ClientCommand::Open(args) => open::run(args, console).await,
         ClientCommand::Cancel(args) => cancel::run(args, console).await,
         ClientCommand::Rerun(args) => rerun::run(args, console).await,
+        ClientCommand::Status(args) => status::run(args, console).await,
         ClientCommand::Repo(args) => repo::run(args, console).await,
+        ClientCommand::Org(args) => org::run(args, console).await,
+        ClientCommand::Workflows(args) => workflows::run(args, console).await,
         ClientCommand::Runners(args) => runners::run(args, console).await,
         ClientCommand::Queue(args) => queue::run(args, console).await,
+        ClientCommand::Duties(args) => duties::run(args, console).await,
         ClientCommand::Artifacts(args) => artifacts::run(args, console).await,
         ClientCommand::Cache(args) => cache::run(args, console).await,
+        ClientCommand::Objects(args) => objects::run(args, console).await,
+        ClientCommand::Tags(args) => objects::tags(args, console).await,
+        ClientCommand::Manifests(args) => manifests::run(args, console).await,
         ClientCommand::Storage(args) => storage::run(args, console).await,
         ClientCommand::Pause(args) => pause::run(args, console).await,
         ClientCommand::Resume(args) => pause::resume(args, console).await,
         ClientCommand::Token(args) => token::run(args, console).await,
         ClientCommand::Login(args) => login::run(args, console).await,
+        ClientCommand::Context(args) => context::run(args, console),
         ClientCommand::Whoami(args) => login::whoami(args, console).await,
     }
 }
@@ -105,11 +130,11 @@ async fn named_or_latest(text: Option<&str>, args: &ServerArgs) -> Result<(Clien
         .first()
         .with_context(|| format!("`{repo}` has no runs yet; `kiln trigger` starts some"))?;
     let what = What::Run(kiln_core::id::RunId(latest.id));
-    Ok((client, Target { what, url: None, attempt: None, step: None }))
+    Ok((client, Target::bare(what)))
 }
 
-/// A run by the text that names it, at its server.
-fn named_run(text: &str, args: &ServerArgs) -> Result<(Client, kiln_core::id::RunId)> {
+/// A run or a job by the text that names it, at its server.
+fn named(text: &str, args: &ServerArgs) -> Result<(Client, What)> {
     let target: Target = text.parse()?;
-    Ok((Client::open_for(args, &target)?, target.what.run()))
+    Ok((Client::open_for(args, &target)?, target.what))
 }

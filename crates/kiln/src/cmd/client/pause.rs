@@ -10,14 +10,14 @@ use serde_json::json;
 
 use super::print_json;
 use crate::Outcome;
-use crate::cli::{PauseArgs, PauseScope, ResumeArgs};
+use crate::cli::{PauseArgs, PauseScope, ResumeArgs, ServerArgs};
 use crate::client::Client;
 use crate::client::here::split;
 use crate::output::{Console, one_line};
 
 pub(super) async fn run(args: &PauseArgs, console: &mut Console) -> Result<Outcome> {
-    let client = Client::open(&args.server)?;
     if args.list {
+        let client = Client::open(&args.server)?;
         let paused: Paused = client.get(&["pause"]).json().await?;
         if args.server.json {
             print_json(console, &paused)?;
@@ -30,7 +30,7 @@ pub(super) async fn run(args: &PauseArgs, console: &mut Console) -> Result<Outco
     if reason.trim().is_empty() {
         bail!("`--reason` is empty; say why, for those who wait");
     }
-    let (path, what) = place(&args.scope)?;
+    let (client, path, what) = place(&args.scope, &args.server).await?;
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
     client.call(Method::PUT, &path).body(&Pause { reason: reason.clone() }).done().await?;
     if args.server.json {
@@ -44,8 +44,7 @@ pub(super) async fn run(args: &PauseArgs, console: &mut Console) -> Result<Outco
 }
 
 pub(super) async fn resume(args: &ResumeArgs, console: &mut Console) -> Result<Outcome> {
-    let client = Client::open(&args.server)?;
-    let (path, what) = place(&args.scope)?;
+    let (client, path, what) = place(&args.scope, &args.server).await?;
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
     client.call(Method::DELETE, &path).done().await?;
     if args.server.json {
@@ -57,18 +56,20 @@ pub(super) async fn resume(args: &ResumeArgs, console: &mut Console) -> Result<O
 }
 
 /// Where the pause is, and what it is of.
-fn place(scope: &PauseScope) -> Result<(Vec<String>, String)> {
+async fn place(scope: &PauseScope, server: &ServerArgs) -> Result<(Client, Vec<String>, String)> {
     let path = |parts: &[&str]| parts.iter().map(|&part| part.to_owned()).collect();
-    Ok(match (&scope.repo, &scope.queue) {
+    let (client, repo) = Client::open_named(server, scope.repo.as_deref()).await?;
+    Ok(match (repo, &scope.queue) {
         (Some(name), _) => {
-            let (owner, repo) = split(name)?;
-            (path(&["repos", owner, repo, "pause"]), name.clone())
+            let (owner, repo) = split(&name)?;
+            (client, path(&["repos", owner, repo, "pause"]), name)
         }
         (None, Some(queue)) => {
             let queue: QueueId = queue.parse()?;
-            (path(&["queues", &queue.to_string(), "pause"]), format!("queue {}", queue.slug()))
+            let what = format!("queue {}", queue.slug());
+            (client, path(&["queues", &queue.to_string(), "pause"]), what)
         }
-        (None, None) => (path(&["pause"]), "the server".to_owned()),
+        (None, None) => (client, path(&["pause"]), "the server".to_owned()),
     })
 }
 

@@ -12,7 +12,6 @@ use super::{MOST, print_list};
 use crate::Outcome;
 use crate::cli::QueueArgs;
 use crate::client::Client;
-use crate::client::here::split;
 use crate::output::table::{Cell, Table, cut, room, whole};
 use crate::output::text::{CALM, QUIET, fit};
 use crate::output::time::{self, ago};
@@ -22,7 +21,7 @@ use crate::output::{Console, one_line};
 const MOST_NAMES: usize = 3;
 
 pub(super) async fn run(args: &QueueArgs, console: &mut Console) -> Result<Outcome> {
-    let client = Client::open(&args.server)?;
+    let (client, repo) = Client::open_named(&args.server, args.repo.as_deref()).await?;
     if args.queues {
         let queues: Vec<Queue> = client.get(&["queues"]).list(MOST).await?;
         return print_list(
@@ -33,18 +32,15 @@ pub(super) async fn run(args: &QueueArgs, console: &mut Console) -> Result<Outco
             "there are no queues: nothing has waited yet",
         );
     }
-    if let Some(repo) = &args.repo {
-        split(repo)?;
-    }
     let limit = usize::try_from(args.limit).unwrap_or(MOST).clamp(1, MOST);
-    let call = client.get(&["queue"]).query_if("repo", args.repo.as_ref());
+    let call = client.get(&["queue"]).query_if("repo", repo);
     let waiting: Vec<Waiting> = call.list(limit).await?;
     let text = |waiting: &[Waiting]| jobs(waiting, time::now(), room());
     print_list(console, args.server.json, &waiting, text, "no job waits for a runner")
 }
 
 /// A line for each job, and one below it that says why it waits.
-fn jobs(waiting: &[Waiting], now: Timestamp, room: Option<usize>) -> String {
+pub(super) fn jobs(waiting: &[Waiting], now: Timestamp, room: Option<usize>) -> String {
     let mut table = Table::new(&[
         whole("POSITION"),
         cut("JOB", 12),

@@ -3,15 +3,15 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use kiln_proto::api::{NewRepo, Repo};
+use kiln_proto::api::{ChangeRepo, NewRepo, Repo};
 use reqwest::Method;
 use serde_json::json;
 
 use super::{print_json, print_list};
 use crate::Outcome;
-use crate::cli::{RepoArgs, RepoCommand};
+use crate::cli::{OneRepoArgs, RepoArgs, RepoCommand, ServerArgs};
 use crate::client::Client;
-use crate::client::here::{Here, name_of, split};
+use crate::client::here::{Here, name_of, pasted, split};
 use crate::output::Console;
 use crate::output::table::{Cell, Table, cut, whole};
 
@@ -36,18 +36,73 @@ pub(super) async fn run(args: &RepoArgs, console: &mut Console) -> Result<Outcom
             let nothing = "there are no repositories yet; `kiln repo add` adds the one around you";
             print_list(console, server.json, &repos, |repos| table(repos).text(), nothing)
         }
-        RepoCommand::Remove { name, server } => {
-            let (owner, repo) = split(name)?;
-            let client = Client::open(server)?;
+        RepoCommand::Set { name, change, server } => {
+            let source = match &change.source {
+                Some(path) if !is_address(path) => {
+                    let page = pasted(name);
+                    let client = Client::open_at(server, page.as_ref())?;
+                    Some(of_folder(&client, Path::new(path))?.source)
+                }
+                other => other.clone(),
+            };
+            let wish = ChangeRepo {
+                default_branch: change.branch.clone(),
+                source,
+                shares: change.shares,
+                enabled: None,
+            };
+            set(name, &wish, server, console).await
+        }
+        RepoCommand::Enable(OneRepoArgs { name, server }) => {
+            let wish = ChangeRepo { enabled: Some(true), ..ChangeRepo::default() };
+            set(name, &wish, server, console).await
+        }
+        RepoCommand::Disable(OneRepoArgs { name, server }) => {
+            let wish = ChangeRepo { enabled: Some(false), ..ChangeRepo::default() };
+            set(name, &wish, server, console).await
+        }
+        RepoCommand::Remove(OneRepoArgs { name, server }) => {
+            let (client, name) = named_repo(name, server).await?;
+            let (owner, repo) = split(&name)?;
             client.call(Method::DELETE, &["repos", owner, repo]).done().await?;
             if server.json {
                 print_json(console, &json!({"removed": name}))?;
             } else {
-                console.print(&format!("removed {name}; its files are as they were\n"))?;
+                console.print(&format!(
+                    "removed {name}; its files and what it ran are as they were, `kiln repo add` brings it back\n"
+                ))?;
             }
             Ok(Outcome::Clean)
         }
     }
+}
+
+/// A repository that was named, at its server.
+async fn named_repo(typed: &str, server: &ServerArgs) -> Result<(Client, String)> {
+    let (client, name) = Client::open_repo(server, Some(typed)).await?;
+    Ok((client, name.context("no repository was named")?))
+}
+
+async fn set(
+    typed: &str,
+    wish: &ChangeRepo,
+    server: &ServerArgs,
+    console: &mut Console,
+) -> Result<Outcome> {
+    let (client, name) = named_repo(typed, server).await?;
+    let (owner, repo) = split(&name)?;
+    let call = client.call(Method::PATCH, &["repos", owner, repo]).body(wish);
+    let repo: Repo = call.json().await?;
+    if server.json {
+        print_json(console, &repo)?;
+    } else {
+        let Repo { source, default_branch, shares, .. } = &repo;
+        let off = if repo.enabled { "" } else { ", switched off" };
+        console.print(&format!(
+            "{name}: {source}, default branch {default_branch}, {shares} shares{off}\n"
+        ))?;
+    }
+    Ok(Outcome::Clean)
 }
 
 pub(super) async fn add(client: &Client, new: &NewRepo) -> Result<Repo> {

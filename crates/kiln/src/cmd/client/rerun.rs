@@ -1,18 +1,30 @@
-//! `kiln rerun`: a new attempt of a run.
+//! `kiln rerun`: a new attempt of a run, or of one of its jobs.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use kiln_proto::api::{Rerun, Rerunning};
 
 use super::watch::{self, Watching};
-use super::{named_run, print_json};
+use super::{named, print_json};
 use crate::Outcome;
 use crate::cli::{ProgressView, RerunArgs};
+use crate::client::target::What;
 use crate::output::{Console, Manner};
 
 pub(super) async fn run(args: &RerunArgs, console: &mut Console) -> Result<Outcome> {
-    let (client, run) = named_run(&args.run, &args.server)?;
+    let (client, what) = named(&args.run, &args.server)?;
+    let job = match what {
+        What::Run(_) => args.job.clone(),
+        What::Job(job) if !args.failed && args.job.is_none() => Some(job.slug()),
+        What::Job(job) => bail!(
+            "`{}` names the job {}; leave out `--failed` and `--job`, or name the run {}",
+            args.run,
+            job.slug(),
+            job.run().slug()
+        ),
+    };
+    let run = what.run();
     let id = run.to_string();
-    let wish = Rerun { failed: args.failed, job: args.job.clone() };
+    let wish = Rerun { failed: args.failed, job };
     let started: Rerunning = client.post(&["runs", &id, "rerun"]).body(&wish).json().await?;
     if args.server.json {
         print_json(console, &started)?;

@@ -4,13 +4,14 @@ use anyhow::{Context as _, Result, bail};
 use kiln_core::id::RunnerId;
 use kiln_core::time::Timestamp;
 use kiln_proto::api::{NewRegistrationKey, RegistrationKey, Runner};
-use reqwest::Method;
+use reqwest::{Method, Url};
 use serde_json::json;
 
 use super::{MOST, print_json, print_list};
 use crate::Outcome;
 use crate::cli::{RunnerArgs, RunnersArgs, RunnersCommand, ServerArgs};
 use crate::client::Client;
+use crate::client::here::pasted;
 use crate::output::Console;
 use crate::output::table::{Cell, Table, cut, whole};
 use crate::output::text::{BAD, CALM, GOOD, QUIET};
@@ -36,6 +37,9 @@ pub(super) async fn run(args: &RunnersArgs, console: &mut Console) -> Result<Out
         Some(RunnersCommand::Drain(args)) => {
             change(args, Method::POST, Some("drain"), "ends its jobs and takes no more", console)
                 .await
+        }
+        Some(RunnersCommand::Undrain(args)) => {
+            change(args, Method::POST, Some("undrain"), "takes jobs again", console).await
         }
         Some(RunnersCommand::Remove(args)) => {
             change(args, Method::DELETE, None, "is forgotten", console).await
@@ -89,8 +93,12 @@ async fn change(
     what: &str,
     console: &mut Console,
 ) -> Result<Outcome> {
-    let client = Client::open(&args.server)?;
-    let id = find(&client, &args.runner).await?.to_string();
+    let page = pasted(&args.runner);
+    let client = Client::open_at(&args.server, page.as_ref())?;
+    let id = match page.as_ref().map(of_page) {
+        Some(id) => id?.to_string(),
+        None => find(&client, &args.runner).await?.to_string(),
+    };
     let path: Vec<&str> = ["runners", &id].into_iter().chain(word).collect();
     client.call(method, &path).done().await?;
     if args.server.json {
@@ -102,8 +110,19 @@ async fn change(
     Ok(Outcome::Clean)
 }
 
+/// The runner that a page is about.
+pub(crate) fn of_page(page: &Url) -> Result<RunnerId> {
+    let parts: Vec<&str> = page.path_segments().map(Iterator::collect).unwrap_or_default();
+    let at = parts.iter().rposition(|part| *part == "runners");
+    let named = at.and_then(|at| parts.get(at + 1).copied()).or_else(|| page.fragment());
+    let id = named.and_then(|text| text.parse().ok());
+    id.with_context(|| {
+        format!("`{page}` is not the address of a runner; name it as `kiln runners` does")
+    })
+}
+
 /// By name, slug or number. A name counts first: runners may be called `42`.
-async fn find(client: &Client, wanted: &str) -> Result<RunnerId> {
+pub(crate) async fn find(client: &Client, wanted: &str) -> Result<RunnerId> {
     let runners = list(client).await?;
     let named: Vec<&Runner> = runners.iter().filter(|runner| runner.name == wanted).collect();
     match named[..] {

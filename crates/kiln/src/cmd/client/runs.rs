@@ -15,8 +15,11 @@ use crate::output::table::{Cell, Table, cut, whole};
 use crate::output::time::{self, ago, between};
 
 pub(super) async fn run(args: &RunsArgs, console: &mut Console) -> Result<Outcome> {
-    let client = Client::open(&args.server)?;
-    let repo = if args.all { None } else { client.repo_meant(args.repo.as_deref()).await? };
+    let (client, repo) = if args.all {
+        (Client::open(&args.server)?, None)
+    } else {
+        Client::open_repo(&args.server, args.repo.as_deref()).await?
+    };
     // One word for both: people do not ask which of the two it is.
     let ended = args.status.as_deref().and_then(Conclusion::of_github);
     let call = client
@@ -24,12 +27,17 @@ pub(super) async fn run(args: &RunsArgs, console: &mut Console) -> Result<Outcom
         .query_if("repo", repo.as_ref())
         .query_if(ended.map_or("status", |_| "conclusion"), args.status.as_ref())
         .query_if("branch", args.branch.as_ref())
-        .query_if("workflow", args.workflow.as_ref());
+        .query_if("workflow", args.workflow.as_ref())
+        .query_if("event", args.event.as_ref())
+        .query_if("actor", args.actor.as_ref())
+        .query_if("q", args.search.as_ref());
     let limit = usize::try_from(args.limit).unwrap_or(MOST).clamp(1, MOST);
     let wanted = args.workflow.as_deref();
     let runs = call.list_of(limit, |run: &Run| wanted.is_none_or(|name| is_of(run, name))).await?;
     let of = repo.as_ref().map(|repo| format!(" of `{repo}`")).unwrap_or_default();
-    let filtered = args.status.is_some() || args.branch.is_some() || args.workflow.is_some();
+    let filters =
+        [&args.status, &args.branch, &args.workflow, &args.event, &args.actor, &args.search];
+    let filtered = filters.iter().any(|filter| filter.is_some());
     let nothing = if filtered {
         format!("no run{of} fits")
     } else {

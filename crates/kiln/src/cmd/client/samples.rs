@@ -47,7 +47,14 @@ pub(super) fn job(name: &str, status: &str, conclusion: Option<&str>) -> Job {
         ended_at: conclusion.map(|_| "2026-11-16T05:29:12.000Z".to_owned()),
         steps: Vec::new(),
         outputs: BTreeMap::new(),
+        reused_from: None,
         used: None,
+        allowed: None,
+        deployment: None,
+        claims: Vec::new(),
+        prepared_at: None,
+        node: 0,
+        needs: Vec::new(),
     }
 }
 

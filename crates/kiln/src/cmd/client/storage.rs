@@ -73,7 +73,9 @@ fn summary(storage: &Storage, now: Timestamp) -> Vec<String> {
     });
     let last = storage.last_collection.as_ref();
     let last = last.map(|last| format!("{}: {}", ago(&last.at, now), collected(last)));
-    kept.into_iter().chain(last).collect()
+    let counting =
+        storage.counting_logs.then(|| "logs are still being counted; ask again".to_owned());
+    kept.into_iter().chain(last).chain(counting).collect()
 }
 
 fn collected(done: &Collection) -> String {
@@ -126,7 +128,8 @@ mod tests {
             ..Collection::default()
         };
         let kept = Some(Kept { blobs: 7, bytes: 4096, stored: 1024, removals: 10 });
-        let storage = Storage { uses: Vec::new(), kept, last_collection: Some(done.clone()) };
+        let last_collection = Some(done.clone());
+        let storage = Storage { uses: Vec::new(), kept, last_collection, counting_logs: false };
         let now = time::parse("2026-11-16T05:31:15.000Z").unwrap();
         assert_eq!(
             summary(&storage, now),

@@ -16,15 +16,20 @@ use crate::Outcome;
 use crate::cli::{ProgressView, TriggerArgs};
 use crate::client::Client;
 use crate::client::call::random_key;
-use crate::client::here::{Here, split};
+use crate::client::here::{Here, pasted, split};
 use crate::output::{Console, Manner, one_line};
 use crate::read;
 
+/// The priority that comes before all others.
+const FIRST: i64 = 100;
+
 pub(super) async fn run(args: &TriggerArgs, console: &mut Console) -> Result<Outcome> {
     let wish = wish(args)?;
-    let client = Client::open(&args.server)?;
-    let (repo, wish) = match &args.repo {
-        Some(repo) => (repo.clone(), wish),
+    // The page of a workflow says whose it is.
+    let page = args.workflow.as_deref().filter(|name| pasted(name).is_some());
+    let (client, named) = Client::open_named(&args.server, args.repo.as_deref().or(page)).await?;
+    let (repo, wish) = match named {
+        Some(repo) => (repo, wish),
         None => here(&client, args.add, wish, console).await?,
     };
     let (owner, name) = split(&repo)?;
@@ -61,13 +66,20 @@ fn wish(args: &TriggerArgs) -> Result<Trigger> {
         inputs.insert(name.to_owned(), Value::from(value));
     }
     Ok(Trigger {
-        workflow: args.workflow.as_deref().map(|name| file_name(name).to_owned()),
+        workflow: args.workflow.as_deref().map(workflow_file),
         event: args.event.clone(),
         reference: args.reference.clone(),
         sha: args.sha.clone(),
         inputs,
         payload: args.payload.as_deref().map(payload).transpose()?,
+        priority: if args.first { Some(FIRST) } else { args.priority },
     })
+}
+
+/// The file of a workflow: by its name, its path, or the address of its page.
+pub(super) fn workflow_file(typed: &str) -> String {
+    let path = pasted(typed).map_or_else(|| typed.to_owned(), |page| page.path().to_owned());
+    file_name(path.trim_end_matches('/')).to_owned()
 }
 
 fn payload(path: &Path) -> Result<Value> {

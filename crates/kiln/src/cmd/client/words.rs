@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::builder::styling::{AnsiColor, Style};
 use kiln_core::run::Conclusion;
 use kiln_core::time::Timestamp;
-use kiln_proto::api::Job;
+use kiln_proto::api::{Job, PastClaim};
 
 use crate::Outcome;
 use crate::output::one_line;
@@ -48,6 +48,19 @@ impl Standing {
 /// Whether it is over and somebody must look at it.
 pub(super) fn is_bad(conclusion: Option<&str>) -> bool {
     conclusion.is_some_and(|word| !matches!(word, "success" | "skipped" | "cancelled" | "neutral"))
+}
+
+/// Why a job was tried again, in words.
+pub(super) fn tried(past: &PastClaim) -> String {
+    let runner = past.runner.as_deref().map(|name| format!(" on {}", one_line(name)));
+    let ended = match past.outcome.as_str() {
+        "lost" => "was lost",
+        "retried" => "failed and was tried again",
+        _ => "was given back",
+    };
+    let reason = past.reason.as_deref().map(|reason| format!(": {}", one_line(reason)));
+    let (runner, reason) = (runner.unwrap_or_default(), reason.unwrap_or_default());
+    format!("claim {}{runner} {ended}{reason}", past.attempt)
 }
 
 /// The exit code for how a run ended.

@@ -87,6 +87,12 @@ fn last(state: &Path, root: &Path) -> Result<Vec<Earlier>> {
     runs.into_iter().map(read).collect()
 }
 
+/// The runs that came last of all repositories, from which others may go on.
+pub(super) fn all_last(state: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(state.join("repositories")).into_iter().flatten().flatten();
+    files.flat_map(|file| directories(&file.path()).unwrap_or_default()).collect()
+}
+
 /// The directories of the runs that came last.
 fn directories(path: &Path) -> Result<Vec<PathBuf>> {
     let wrong = |why: String| {

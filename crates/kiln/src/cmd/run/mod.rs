@@ -3,6 +3,7 @@
 mod earlier;
 mod given;
 mod host;
+mod prune;
 mod report;
 mod select;
 mod state;
@@ -36,6 +37,7 @@ use crate::read;
 
 use earlier::{Batch, Earlier};
 use given::{given_inputs, pairs};
+use prune::Keep;
 use report::Screen;
 use state::{cache_directory, remove_used_up, run_directory, state_directory};
 
@@ -71,6 +73,13 @@ pub(crate) fn run(args: &RunArgs, console: &mut Console) -> Result<Outcome> {
         console.print(&verdicts)?;
     }
     Ok(outcome)
+}
+
+/// The caches that runs of the repository around this folder keep on this machine.
+pub(crate) fn caches_here() -> Result<Caches> {
+    let repository = Repository::at(find::home()?);
+    // Nothing is saved, so nothing has to go.
+    Ok(Caches::new(cache_directory()?, earlier::name_of(repository.root())?, u64::MAX))
 }
 
 /// The workflows that an event starts; nothing when one of them has errors.
@@ -199,11 +208,17 @@ fn one(
         let workflow = options.start.run.plan.root();
         console.print_raw(&report::started(workflow))?;
     }
-    batch.add(&state_directory()?, &root, &directory)?;
+    let state = state_directory()?;
+    batch.add(&state, &root, &directory)?;
+    // Beside the run, which does not wait for it.
+    let keep = Keep { age: args.keep_runs, bytes: args.runs_limit };
+    let pruning = std::thread::spawn(move || prune::earlier_runs(&state, keep));
     let summary = execute(options, &tree, manner, console);
     guard.dismiss()?;
     remove_used_up(&directory);
     guard.finish()?;
+    // What it could not remove is there for the next run.
+    let _ = pruning.join();
     let summary = summary?;
     if let Some(why) = &summary.unrecorded {
         console.note_line(&format!("`--from-failed` cannot go on from this run: {why}"));

@@ -9,6 +9,7 @@ use std::thread;
 use anyhow::{Context as _, Result};
 use kiln_runner::agent::{Agent, Ended, Stop};
 use kiln_runner::process;
+use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tokio::runtime::{Builder, Runtime};
@@ -29,10 +30,15 @@ pub(crate) fn run(args: &AgentArgs, console: &mut Console) -> Result<Outcome> {
             Ok(Outcome::Clean)
         }
         None => work(&args.options, console),
-        Some(AgentCommand::Unregister { data, ca }) => {
+        Some(AgentCommand::Unregister { data, ca, json }) => {
             let agent = Agent::new(settings::known(data, ca.clone())?)?;
             let returned = runtime()?.block_on(agent.unregister())?;
-            console.print(&format!("unregistered; {}\n", jobs_given_back(returned)))?;
+            if *json {
+                let done = json!({ "unregistered": true, "jobs_given_back": returned });
+                console.print_raw(&format!("{done}\n"))?;
+            } else {
+                console.print(&format!("unregistered; {}\n", jobs_given_back(returned)))?;
+            }
             Ok(Outcome::Clean)
         }
         Some(AgentCommand::Status { data, json }) => status::show(data, *json, console),

@@ -53,6 +53,8 @@ fn flags(args: &SettingArgs) -> Result<Vec<(String, String)>> {
         ("data", args.data.as_ref().map(path)),
         ("database", args.database.clone()),
         ("public_url", args.public_url.clone()),
+        ("tls_cert", args.tls_cert.as_ref().map(path)),
+        ("tls_key", args.tls_key.as_ref().map(path)),
     ];
     let mut flags = Vec::new();
     for pair in &args.set {

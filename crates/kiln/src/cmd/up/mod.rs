@@ -56,9 +56,11 @@ fn filter(told: &Told) -> String {
 fn first(server: &Server) -> Result<Option<Client>> {
     let welcome = server.welcome();
     let Some(token) = welcome.token.as_ref().filter(|_| welcome.is_first) else { return Ok(None) };
-    let url = server.app().config.local_url();
-    let asked = Asked { server: Some(&url), token: Some(token.reveal()) };
-    Client::of(Settings::find(asked, &Environment::default())?).map(Some)
+    let config = &server.app().config;
+    let url = config.local_url();
+    let asked = Asked { server: Some(&url), token: Some(token.reveal()), context: None };
+    let environment = Environment { ca: config.outbound.ca_file.clone(), ..Environment::default() };
+    Client::of(Settings::find(asked, &environment)?).map(Some)
 }
 
 /// What happens beside the server.

@@ -40,6 +40,7 @@ pub(super) async fn start(app: &Shared, jobs: Option<u32>) -> Result<Runner> {
     let mut options = options(&config.local_url(), config.data.join("runner"), &config.outbound);
     options.key = Some(key.reveal().to_owned());
     options.beside = true;
+    options.ca = config.outbound.ca_file.clone().filter(|_| config.tls.is_some());
     if let Some(jobs) = jobs {
         options.capabilities.max_parallel = jobs;
     }

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use super::load::SHORT_LEASE;
 use super::world::{Server, job};
 use super::{Kind, World, on_both};
 
@@ -55,6 +56,34 @@ on_both! {
         assert_eq!(job(&ended, "a")["attempt"], 0, "nobody had it");
     }
 
+    fn a_job_that_is_cancelled_while_it_is_claimed_ends(world) {
+        let server = world.server("server");
+        // The runner has the job, and does not begin as long as the file is there.
+        let hold = world.place.path().join("hold");
+        std::fs::write(&hold, "").expect("the place is the test's");
+        world.set("KILN_FAULT_HOLD", format!("runner.claimed:{}", hold.display()));
+        let _runner = world.runner(&server, "one", &["linux"]);
+        world.repository(&server, "app", &steps(&world, "sleep 600"));
+        let run = world.trigger(&server, "app");
+        world.until(&server, "it is claimed", |world| {
+            let run = world.run(&server, run);
+            let job = job(&run, "a");
+            (job["attempt"] == 1 && job["started_at"].is_null()).then_some(())
+        });
+        let (status, answer) =
+            world.post(&server, &format!("/api/runs/{run}/cancel"), &json!({ "reason": "enough" }));
+        assert_eq!((status, &answer["already"]), (202, &serde_json::Value::Null), "{answer}");
+        let (status, answer) = world.post(&server, &format!("/api/runs/{run}/cancel"), &json!({}));
+        let already = answer["already"].as_str().unwrap_or_default();
+        assert!(status == 202 && already.contains("a forced cancel ends them now"), "{answer}");
+        let start = Instant::now();
+        std::fs::remove_file(&hold).expect("it was there");
+        let ended = world.ended(&server, run);
+        assert!(start.elapsed() < BOUND, "it took {:?}", start.elapsed());
+        assert_eq!(ended["conclusion"], "cancelled", "{ended:#}");
+        assert_eq!(ended["cancel_reason"], "enough", "the first one counts");
+    }
+
     fn a_running_step_ends_and_steps_that_always_run_do(world) {
         let server = world.server("server");
         let _runner = world.runner(&server, "one", &["linux"]);
@@ -77,6 +106,63 @@ on_both! {
         assert!(!lives(&pid) && !lives(&daemon), "something outlived the job");
     }
 
+    fn a_cancel_ends_a_step_that_always_runs_while_it_does(world) {
+        let server = world.server("server");
+        let _runner = world.runner(&server, "one", &["linux"]);
+        let place = world.place.path().display().to_string();
+        let workflow = format!("
+on: push
+jobs:
+  a:
+    runs-on: linux
+    steps:
+      - run: 'false'
+      - if: always()
+        run: echo $$ > {place}/pid; sleep 600
+      - if: always()
+        run: echo cleaned > {place}/cleaned
+");
+        world.repository(&server, "app", &workflow);
+        let run = world.trigger(&server, "app");
+        let pid = world.file(&server, "pid");
+        let start = Instant::now();
+        world.post(&server, &format!("/api/runs/{run}/cancel"), &json!({ "reason": "enough" }));
+        let ended = world.ended(&server, run);
+        assert!(start.elapsed() < BOUND, "it took {:?}", start.elapsed());
+        assert!(!lives(&pid), "the step is still there");
+        assert_eq!(job(&ended, "a")["steps"][1]["conclusion"], "cancelled", "{ended:#}");
+        assert_eq!(world.file(&server, "cleaned"), "cleaned\n");
+    }
+
+    /// actions/runner#1846
+    fn a_step_that_always_runs_and_hangs_has_a_bound(world) {
+        world.set("KILN_LIMITS_CLEAN_UP", "2s");
+        let server = world.server("server");
+        let _runner = world.runner(&server, "one", &["linux"]);
+        let place = world.place.path().display().to_string();
+        let workflow = format!("
+on: push
+jobs:
+  a:
+    runs-on: linux
+    steps:
+      - run: echo $$ > {place}/pid; sleep 600
+      - if: always()
+        run: echo $$ > {place}/hangs; sleep 600
+      - if: always()
+        run: echo cleaned > {place}/cleaned
+");
+        world.repository(&server, "app", &workflow);
+        let run = world.trigger(&server, "app");
+        let pid = world.file(&server, "pid");
+        let ended = cancelled(&world, &server, run, "cancel");
+        let hangs = world.file(&server, "hangs");
+        assert!(!lives(&pid) && !lives(&hangs), "something outlived the job");
+        let log = world.log(&server, job(&ended, "a"));
+        assert!(log.contains("the job was cancelled 2 s ago: what still ran was ended"), "{log}");
+        assert!(!world.place.path().join("cleaned").exists(), "its time is over");
+    }
+
     fn a_forced_cancel_runs_nothing_more(world) {
         let server = world.server("server");
         let _runner = world.runner(&server, "one", &["linux"]);
@@ -88,7 +174,19 @@ on_both! {
         assert!(!world.place.path().join("cleaned").exists());
     }
 
-    fn a_job_whose_runner_is_gone_is_cancelled_with_its_lease_or_before(world) {
+    fn a_job_whose_runner_died_is_cancelled_with_its_lease(world) {
+        world.set("KILN_FAULT_LEASE", SHORT_LEASE.to_string());
+        let server = world.server("server");
+        let runner = world.runner(&server, "one", &["linux"]);
+        world.repository(&server, "app", &steps(&world, "echo $$ > PLACE/pid\nsleep 600"));
+        let run = world.trigger(&server, "app");
+        world.file(&server, "pid");
+        runner.kill();
+        let ended = cancelled(&world, &server, run, "cancel");
+        assert_eq!(job(&ended, "a")["attempt"], 1, "nobody tries what is not wanted");
+    }
+
+    fn a_job_whose_runner_is_gone_is_cancelled_at_once_by_force(world) {
         let server = world.server("server");
         let runner = world.runner(&server, "one", &["linux"]);
         world.repository(&server, "app", &steps(&world, "echo $$ > PLACE/pid\nsleep 600"));

@@ -94,6 +94,35 @@ fn a_full_disk_of_the_server_is_said_and_nothing_acknowledged_is_lost() {
 
 /// S6 S15
 #[test]
+fn a_full_disk_of_postgres_is_said_and_nothing_acknowledged_is_lost() {
+    let test = "fleet::disk::a_full_disk_of_postgres_is_said_and_nothing_acknowledged_is_lost";
+    inside(test, Private::Disks, || {
+        let folder = tempfile::tempdir().expect("the system has a folder for such files");
+        let disk = Disk::new(folder.path().join("postgres"), 160);
+        let world = World::with_cluster_in(&folder.path().join("postgres"));
+        let server = world.server("server");
+        let runner = world.runner(&server, "one", &["linux"]);
+        world.repository(&server, "app", &talking(&world, 40));
+        let keys = count_keys(&world, &server);
+        let run = world.trigger(&server, "app");
+        world.file(&server, "tries");
+        disk.fill();
+        let (acknowledged, said) = until_refused(&world, &server);
+        assert!(said.contains("disk") && said.contains("full"), "{said}");
+        assert_eq!(world.run(&server, run)["status"], "in_progress");
+        world.file(&server, "ended");
+        disk.free();
+        let ended = world.ended(&server, run);
+        assert_eq!(ended["conclusion"], "success", "{ended:#}");
+        assert_lines(&world.log(&server, job(&ended, "a")), 40);
+        assert_eq!(count_keys(&world, &server), keys + acknowledged);
+        assert_eq!(world.file(&server, "tries"), "try\n", "it ran once");
+        close(&world, vec![server], vec![runner]);
+    });
+}
+
+/// S6 S15
+#[test]
 fn a_full_disk_of_a_runner_costs_a_try_and_it_goes_on_when_there_is_room() {
     let test = "fleet::disk::a_full_disk_of_a_runner_costs_a_try_and_it_goes_on_when_there_is_room";
     inside(test, Private::Disks, || {

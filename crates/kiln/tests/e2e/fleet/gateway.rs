@@ -61,6 +61,11 @@ scenarios! {
     artifacts_are_uploaded_listed_downloaded_replaced_and_deleted
     a_large_artifact_goes_both_ways
     jobs_side_by_side_do_not_disturb_each_other
+    a_second_save_of_a_built_in_cache_moves_only_what_changed
+    the_built_in_cache_does_what_its_inputs_say
     a_job_can_say_who_it_is_if_it_may
     only_actions_have_the_tokens_and_only_as_long_as_their_job_lasts
+    artifacts_go_from_job_to_job_without_a_mirror
+    a_word_that_was_read_from_another_step_is_good_for_nothing
+    the_token_of_a_job_opens_its_repository
 }

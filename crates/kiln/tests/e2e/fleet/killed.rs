@@ -1,6 +1,8 @@
 //! Runners and servers that die in the middle of a job.
 
-use super::load::assert_lines;
+use serde_json::json;
+
+use super::load::{SHORT_LEASE, assert_lines};
 use super::world::job;
 use super::{Kind, World, on_both};
 
@@ -45,6 +47,23 @@ jobs:
 
     /// S6 S7
     fn the_job_of_a_killed_runner_is_done_by_another(world) {
+        world.set("KILN_FAULT_LEASE", SHORT_LEASE.to_string());
+        let server = world.server("server");
+        let first = world.runner(&server, "first", &["linux"]);
+        world.repository_of_two_tries(&server, "app", "true");
+        let run = world.trigger(&server, "app");
+        world.file(&server, "tries");
+        let _second = world.runner(&server, "second", &["linux"]);
+        first.kill();
+        // Nobody says that the job is lost: its lease runs out.
+        let ended = world.ended(&server, run);
+        assert_eq!(ended["conclusion"], "success", "{ended:#}");
+        let job = job(&ended, "a");
+        assert_eq!((&job["attempt"], &job["runner"]), (&json!(2), &json!("second")), "{job:#}");
+    }
+
+    /// S6 S7
+    fn the_job_of_a_runner_that_comes_back_is_tried_again(world) {
         let server = world.server("server");
         let first = world.runner(&server, "first", &["linux"]);
         world.repository_of_two_tries(&server, "app", "true");

@@ -194,6 +194,40 @@ on_both! {
     }
 
     /// C9
+    fn lines_since_a_time_are_those_that_were_printed_from_then_on(world) {
+        let server = world.server("server");
+        let _runner = world.runner(&server, "one", &["linux"]);
+        let text = "
+on: push
+jobs:
+  a:
+    runs-on: linux
+    steps:
+      - run: echo early; sleep 1.1; echo late
+";
+        world.repository(&server, "app", text);
+        let run = world.trigger(&server, "app");
+        let ended = world.ended(&server, run);
+        assert_eq!(ended["conclusion"], "success", "{ended:#}");
+        let job = job(&ended, "a")["id"].to_string();
+        let all = ask(&world, &server, &["logs", &job, "--json"]);
+        let line = |word: &str| -> Value {
+            let mut lines = all.lines().map(|line| serde_json::from_str::<Value>(line).expect("it is JSON"));
+            lines.rfind(|line| line["text"] == word).expect("it was printed")
+        };
+        let at = |word: &str| line(word)["at"].as_str().expect("it has a time").to_owned();
+        let since = |time: &str| -> Vec<String> {
+            let said = ask(&world, &server, &["logs", &job, "--raw", "--since", time]);
+            let words = said.lines().filter(|line| ["early", "late"].contains(line));
+            words.map(str::to_owned).collect()
+        };
+        assert_eq!(since(&at("late")), ["late"]);
+        assert_eq!(since(&at("early")), ["early", "late"]);
+        assert_eq!(since("1h"), ["early", "late"]);
+        server.program.kill();
+    }
+
+    /// C9
     fn one_line_is_found_in_all_runs_of_a_repository(world) {
         let server = world.server("server");
         let _runner = world.runner(&server, "one", &["linux"]);

@@ -1,14 +1,19 @@
 //! A whole installation with the real binary: servers, runners, repositories, on both databases.
 
 mod away;
+mod bounds;
 mod browser;
 mod cancel;
 mod chaos;
+mod cleanup;
+mod clients;
 mod clock;
 mod contract;
 mod cut;
 mod disk;
+mod forwarded;
 mod gateway;
+mod held;
 mod killed;
 mod load;
 mod logs;
@@ -16,8 +21,12 @@ mod path;
 mod points;
 mod private;
 mod program;
+mod proxy;
+mod published;
+mod reuse;
 mod servers;
 mod sources;
+mod uploads;
 mod world;
 
 use world::{Kind, Program, World};

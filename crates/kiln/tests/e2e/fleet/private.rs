@@ -77,6 +77,15 @@ impl Disk {
         }
     }
 
+    /// Nobody may write to it from now on. Nobody may be doing so.
+    pub(super) fn forbid_writing(&self) {
+        run("mount", &["-o", "remount,ro", &self.0.to_string_lossy()]);
+    }
+
+    pub(super) fn allow_writing(&self) {
+        run("mount", &["-o", "remount,rw", &self.0.to_string_lossy()]);
+    }
+
     /// Gives the room back.
     pub(super) fn free(&self) {
         fs::remove_file(self.ballast()).expect("it was filled");

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 
-use super::world::PATIENCE;
+use super::world::{PATIENCE, patience};
 
 /// A program of ours that runs.
 pub(super) struct Program {
@@ -56,6 +56,16 @@ impl Program {
         let _ = self.child.wait();
     }
 
+    /// It does nothing from now on, and is there all the same.
+    pub(super) fn freeze(&self) {
+        kill_process(self.pid(), Signal::STOP).expect("it is ours");
+    }
+
+    /// It goes on where it was.
+    pub(super) fn thaw(&self) {
+        kill_process(self.pid(), Signal::CONT).expect("it is ours");
+    }
+
     /// Asks it to end, and waits until it has.
     pub(super) fn stop(mut self) -> i32 {
         kill_process(self.pid(), Signal::TERM).expect("it is ours");
@@ -70,7 +80,7 @@ impl Program {
     }
 
     fn ended(&mut self, otherwise: &str) -> std::process::ExitStatus {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + patience();
         loop {
             if let Some(status) = self.child.try_wait().expect("it is ours") {
                 return status;

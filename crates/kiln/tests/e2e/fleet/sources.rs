@@ -47,7 +47,12 @@ fn git_shows_no_password_of_the_servers_user() {
         .file(".gitconfig", format!("[credential]\n  helper = \"{helper}\"\n  helper = store\n"));
     let server = world.server("server");
     let trigger = |name: &str, source: String| {
-        let new = json!({ "owner": "acme", "name": name, "source": source });
+        let mut new = json!({ "owner": "acme", "name": name, "source": source });
+        // It is asked for its default branch unless that is said.
+        let (status, problem) = world.post(&server, "/api/repos", &new);
+        assert_eq!(status, 422, "{problem}");
+        assert!(!problem.to_string().contains("right"), "{problem}");
+        new["default_branch"] = json!("main");
         assert_eq!(world.post(&server, "/api/repos", &new).0, 201);
         let path = format!("/api/repos/acme/{name}/trigger");
         let (status, problem) = world.post(&server, &path, &json!({}));

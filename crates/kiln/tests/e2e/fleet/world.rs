@@ -20,7 +20,7 @@ use crate::Place;
 pub(super) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The long forms of `scripts/chaos` have a queue in front of what is waited for.
-fn patience() -> Duration {
+pub(super) fn patience() -> Duration {
     if is_long() { 10 * PATIENCE } else { PATIENCE }
 }
 
@@ -75,14 +75,25 @@ impl World {
 
     /// A world with a PostgreSQL of its own, which can be killed and writes through to the disk.
     pub(super) fn with_cluster() -> Self {
+        Self::of_cluster(|runtime| runtime.block_on(Cluster::new()))
+    }
+
+    /// The same with its files in a folder of the test's.
+    pub(super) fn with_cluster_in(folder: &Path) -> Self {
+        Self::of_cluster(|runtime| runtime.block_on(Cluster::within(folder)))
+    }
+
+    fn of_cluster(make: impl FnOnce(&tokio::runtime::Runtime) -> Cluster) -> Self {
         let runtime = runtime();
-        let cluster = runtime.block_on(Cluster::new());
+        let cluster = make(&runtime);
         let options = Options::Postgres { url: cluster.url(), connections: 8 };
         Self { cluster: Some(RefCell::new(cluster)), ..Self::on(runtime, options) }
     }
 
     fn on(runtime: tokio::runtime::Runtime, options: Options) -> Self {
-        let client = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build();
+        // Servers die here and come back at the same address: no connection outlives its question.
+        let client = reqwest::Client::builder().no_proxy().timeout(PATIENCE);
+        let client = client.pool_max_idle_per_host(0).build();
         Self {
             place: Place::new(),
             options,
@@ -94,6 +105,16 @@ impl World {
             client: client.expect("a client needs nothing"),
             keys: AtomicU32::new(0),
         }
+    }
+
+    /// Trusts the certificates of an authority.
+    pub(super) fn trusting(mut self, authority: &Path) -> Self {
+        let pem = fs::read(authority).expect("the test made it");
+        let authority = reqwest::Certificate::from_pem(&pem).expect("it is a certificate");
+        let client = reqwest::Client::builder().no_proxy().timeout(PATIENCE);
+        let client = client.tls_certs_merge([authority]).build();
+        self.client = client.expect("a client needs nothing");
+        self
     }
 
     /// PostgreSQL dies with all its processes; something is done; it comes back.
@@ -263,7 +284,7 @@ impl World {
         launched
     }
 
-    fn start(&self, arguments: &[&str]) -> Program {
+    pub(super) fn start(&self, arguments: &[&str]) -> Program {
         let mut command = self.command(arguments);
         command
             .env("HOME", self.place.path())
@@ -395,6 +416,16 @@ jobs:
             let text = answer.text().await?;
             Ok((status, serde_json::from_str(&text).unwrap_or(Value::String(text))))
         })
+    }
+
+    /// Sends bytes to an address that a server gave.
+    pub(super) fn put_bytes(&self, url: &str, bytes: &[u8]) -> u16 {
+        let request = self.client.put(url).body(bytes.to_vec());
+        let answer = self
+            .runtime
+            .block_on(async { request.send().await })
+            .expect("a server that runs answers");
+        answer.status().as_u16()
     }
 
     /// Looks again and again until something is there.

@@ -43,8 +43,13 @@ scenarios! {
     artifacts_are_uploaded_listed_downloaded_replaced_and_deleted
     a_large_artifact_goes_both_ways
     jobs_side_by_side_do_not_disturb_each_other
+    a_second_save_of_a_built_in_cache_moves_only_what_changed
+    the_built_in_cache_does_what_its_inputs_say
     a_job_can_say_who_it_is_if_it_may
     only_actions_have_the_tokens_and_only_as_long_as_their_job_lasts
+    artifacts_go_from_job_to_job_without_a_mirror
+    a_word_that_was_read_from_another_step_is_good_for_nothing
+    the_token_of_a_job_opens_its_repository
 }
 
 fn place(jobs: &[String]) -> Place {
@@ -117,7 +122,8 @@ fn the_interface_of_a_run_here_knows_its_repository_and_deletes_its_artifacts() 
         assert.equal((await (await ask(`/repos/${process.env.GITHUB_REPOSITORY}`)).json()).default_branch, 'main');
         assert.equal((await ask('/user')).status, 404);",
     );
-    let place = place(&[super::job("one", "", &[step])]);
+    let place =
+        place(&[super::job("one", "    permissions: {actions: write, contents: read}\n", &[step])]);
     let answer = place.kiln(&["run"]);
     assert!(!answer.code(0).out.contains("artifact report"), "{answer:#?}");
     // Whoever brings a token of GitHub's wants to speak with GitHub.

@@ -2,6 +2,17 @@
 
 use super::{Machines, command, job, script, write};
 
+pub(crate) use super::built_in::{
+    a_second_save_of_a_built_in_cache_moves_only_what_changed,
+    the_built_in_cache_does_what_its_inputs_say,
+};
+
+pub(crate) use super::built_in_artifacts::artifacts_go_from_job_to_job_without_a_mirror;
+pub(crate) use super::identity::{
+    a_word_that_was_read_from_another_step_is_good_for_nothing,
+    the_token_of_a_job_opens_its_repository,
+};
+
 fn run_all(machines: Machines<'_>, jobs: &[String]) -> String {
     machines(&|place| write(place, jobs)).run()
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use kiln_proto::content::ArtifactDetail;
+use kiln_server::zip::read::{Entry, Kind};
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -16,7 +17,6 @@ use crate::cmd::client::print_json;
 use crate::output::Console;
 use crate::output::table::{Cell, Table, cut, whole};
 use crate::output::text::size;
-use crate::zip::{Entry, Kind};
 
 fn must_be_archive(one: &ArtifactDetail) -> Result<()> {
     let kind = &one.artifact.content_type;
@@ -103,7 +103,7 @@ async fn unpack(
         }
     }
     drop(sender);
-    unpacking.await.context("the file could not be unpacked")?
+    Ok(unpacking.await.context("the file could not be unpacked")??)
 }
 
 /// Pieces of bytes, read one after the other.

@@ -1,17 +1,18 @@
 //! Artifacts onto this machine, compared with their hash, and unpacked without harm.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use kiln_proto::content::ArtifactDetail;
+use kiln_server::zip::file as archive;
+use kiln_server::zip::read::{self as zip, Entry, Kind};
 use sha2::{Digest as _, Sha256};
 
 use super::remote::Remote;
 use crate::client::Client;
-use crate::zip::{self, Entry, Kind};
 
 /// What archives say that they are.
 pub(super) const ZIP: &str = "application/zip";
@@ -84,7 +85,7 @@ async fn fetch(client: &Client, one: &ArtifactDetail, draft: &Path) -> Result<()
 /// Unpacks an archive into a new folder. What cannot be unpacked leaves no folder behind.
 fn unpack(archive: &Path, folder: &Path, most: u64) -> Result<()> {
     let mut file = File::open(archive)?;
-    let entries = entries(&mut file)?;
+    let entries = archive::entries(&mut file)?;
     zip::fits(&entries, most)?;
     fs::create_dir(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
     let all = entries.iter().try_for_each(|entry| place(&mut file, entry, folder));
@@ -92,21 +93,6 @@ fn unpack(archive: &Path, folder: &Path, most: u64) -> Result<()> {
         let _ = fs::remove_dir_all(folder);
     }
     all
-}
-
-fn entries(file: &mut File) -> Result<Vec<Entry>> {
-    let size = file.seek(SeekFrom::End(0))?;
-    let tail = bytes(file, size.saturating_sub(zip::TAIL), size.min(zip::TAIL))?;
-    let list = zip::list(&tail, size)?;
-    zip::entries(&bytes(file, list.from, list.size)?)
-}
-
-fn bytes(file: &mut File, from: u64, length: u64) -> Result<Vec<u8>> {
-    file.seek(SeekFrom::Start(from))?;
-    let mut bytes = Vec::new();
-    file.take(length).read_to_end(&mut bytes)?;
-    ensure!(bytes.len() as u64 == length, "the archive ends too early");
-    Ok(bytes)
 }
 
 /// Puts one entry where it belongs. Nothing is ever written over.
@@ -123,24 +109,22 @@ fn place(file: &mut File, entry: &Entry, folder: &Path) -> Result<()> {
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent).with_context(failed)?;
     }
-    let head = bytes(file, entry.at, zip::HEAD)?;
-    let from = entry.at.checked_add(entry.content_after(&head)?);
-    file.seek(SeekFrom::Start(from.context("the archive says something that cannot be")?))?;
     let mode = if entry.is_executable() { 0o777 } else { 0o666 };
     let new = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path);
     let mut new = new.with_context(failed)?;
-    entry.unpack(&mut *file, &mut new)
+    Ok(archive::unpack(file, entry, &mut new)?)
 }
 
 #[cfg(test)]
 mod tests {
+    use kiln_testkit::zip::archive as made;
+
     use super::*;
-    use crate::zip::tests::archive;
 
     fn check(files: &[(&str, &[u8], u32)], most: u64) -> (tempfile::TempDir, Result<()>) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.zip");
-        fs::write(&path, archive(files)).unwrap();
+        fs::write(&path, made(files)).unwrap();
         let done = unpack(&path, &folder.path().join("in/../out"), most);
         (folder, done)
     }
@@ -151,7 +135,7 @@ mod tests {
         let path = folder.path().join("a.zip");
         let files: [(&str, &[u8], u32); 3] =
             [("a", b"one", 0o100_644), ("b/c", b"two", 0o100_755), ("d/", b"", 0o040_755)];
-        fs::write(&path, archive(&files)).unwrap();
+        fs::write(&path, made(&files)).unwrap();
         let out = folder.path().join("out");
         unpack(&path, &out, 6).unwrap();
         assert_eq!(fs::read(out.join("a")).unwrap(), b"one");
@@ -177,7 +161,7 @@ mod tests {
         for files in evil {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("a.zip");
-            fs::write(&path, archive(files)).unwrap();
+            fs::write(&path, made(files)).unwrap();
             let inner = folder.path().join("inner");
             fs::create_dir(&inner).unwrap();
             assert!(unpack(&path, &inner.join("out"), 1_000).is_err());

@@ -14,7 +14,6 @@ use super::{named_or_latest, print_json, print_list};
 use crate::Outcome;
 use crate::cli::{Artifact, ArtifactsArgs, ArtifactsCommand, ServerArgs};
 use crate::client::Client;
-use crate::client::target::{Target, What};
 use crate::output::Console;
 use crate::output::table::{Cell, Table, cut, whole};
 use crate::output::text::size;
@@ -105,10 +104,7 @@ fn of_itself(text: &str) -> Option<(ArtifactId, Option<Url>)> {
 /// The artifacts that are meant.
 async fn find(asked: &Artifact, server: &ServerArgs) -> Result<(Client, Vec<ArtifactDetail>)> {
     if let Some((id, url)) = asked.what.as_deref().and_then(of_itself) {
-        // Only where it is from matters here.
-        let what = What::Run(kiln_core::id::RunId(0));
-        let target = Target { what, url, attempt: None, step: None };
-        let client = Client::open_for(server, &target)?;
+        let client = Client::open_at(server, url.as_ref())?;
         let one = client.get(&["artifacts", &id.slug()]).json().await?;
         return Ok((client, vec![one]));
     }

@@ -3,11 +3,11 @@
 use anyhow::{Context as _, Result, bail, ensure};
 use kiln_proto::blob::Link;
 use kiln_proto::content::ArtifactDetail;
+use kiln_server::zip::read::{self as zip, Entry};
 use reqwest::Response;
 use reqwest::header::RANGE;
 
 use crate::client::Client;
-use crate::zip::{self, Entry};
 
 /// An artifact, and an address of it that is good for an hour.
 pub(super) struct Remote<'a> {
@@ -65,7 +65,7 @@ impl<'a> Remote<'a> {
         let from = self.size.saturating_sub(zip::TAIL);
         let tail = self.bytes(from, self.size - from).await?;
         let list = zip::list(&tail, self.size)?;
-        zip::entries(&self.bytes(list.from, list.size).await?)
+        Ok(zip::entries(&self.bytes(list.from, list.size).await?)?)
     }
 
     /// The packed bytes of a file of the archive.

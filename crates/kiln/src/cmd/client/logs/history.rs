@@ -2,15 +2,15 @@
 
 use std::fmt::Write as _;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use kiln_core::id::{JobId, RunId};
 use kiln_proto::api::{LogMatch, LogMatches};
 
+use super::super::place::Place;
 use super::super::print_json;
 use super::print::calm;
 use crate::Outcome;
 use crate::cli::LogsArgs;
-use crate::client::Client;
 use crate::output::text::{QUIET, said};
 use crate::output::{Console, one_line};
 
@@ -18,16 +18,12 @@ use crate::output::{Console, one_line};
 const USUAL: u64 = 1_000;
 
 pub(super) async fn run(args: &LogsArgs, console: &mut Console) -> Result<Outcome> {
-    let client = Client::open(&args.server)?;
-    let repo = client.repo_meant(args.repo.as_deref()).await?.context(
-        "you are in no repository that the server knows; name one with `--repo OWNER/NAME`",
-    )?;
-    let (owner, name) = repo.split_once('/').context("a repository is `OWNER/NAME`")?;
+    let Place { client, owner, name } = Place::find(&args.server, args.repo.as_deref()).await?;
     let most = args.tail.unwrap_or(USUAL);
     let (mut found, mut after, mut place) = (0, None, None);
     loop {
         let answer: LogMatches = client
-            .get(&["repos", owner, name, "log", "search"])
+            .get(&["repos", &owner, &name, "log", "search"])
             .query_if("q", args.grep.as_ref())
             .query_if("regex", args.regex.then_some("true"))
             .query_if("ignore_case", args.ignore_case.then_some("true"))
@@ -78,7 +74,17 @@ fn show(
 fn heading(found: &LogMatch) -> String {
     let (run, job) = (RunId(found.run_id).slug(), JobId(found.job_id).slug());
     let day = found.at.get(..16).unwrap_or(&found.at).replace('T', " ");
-    format!("{QUIET}──{QUIET:#} {} {QUIET}{run} {job} {day}{QUIET:#}\n", one_line(&found.job))
+    let mut which = String::new();
+    if found.run_attempt > 1 {
+        let _ = write!(which, ", attempt {}", found.run_attempt);
+    }
+    if found.attempt > 1 {
+        let _ = write!(which, ", claim {}", found.attempt);
+    }
+    format!(
+        "{QUIET}──{QUIET:#} {} {QUIET}{run} {job} {day}{which}{QUIET:#}\n",
+        one_line(&found.job)
+    )
 }
 
 #[cfg(test)]
@@ -92,6 +98,7 @@ mod tests {
             job_id: JobId::of(RunId(12_345), 3).0,
             job: "test\u{1b}[31m (linux)".to_owned(),
             attempt: 1,
+            run_attempt: 1,
             line: 7,
             step: 0,
             at: "2026-11-16T05:31:15.250Z".to_owned(),
@@ -102,5 +109,9 @@ mod tests {
         let shown = anstream::adapter::strip_str(&heading(&found)).to_string();
         let (run, job) = (RunId(found.run_id).slug(), JobId(found.job_id).slug());
         assert!(shown.ends_with(&format!(" (linux) {run} {job} 2026-11-16 05:31\n")), "{shown}");
+        let again = heading(&LogMatch { attempt: 3, run_attempt: 2, ..found });
+        assert!(
+            anstream::adapter::strip_str(&again).to_string().ends_with(", attempt 2, claim 3\n")
+        );
     }
 }

@@ -13,7 +13,7 @@ use kiln_proto::api::{Job, RunDetail};
 
 use super::interrupt::Interrupts;
 use super::named_or_latest;
-use super::words::{count, is_bad, standing, waits};
+use super::words::{count, is_bad, standing, tried, waits};
 use crate::Outcome;
 use crate::cli::LogsArgs;
 use crate::client::Client;
@@ -32,6 +32,7 @@ pub(super) async fn run(args: &LogsArgs, console: &mut Console) -> Result<Outcom
         return history::run(args, console).await;
     }
     let (client, target) = named_or_latest(args.target.as_deref(), &args.server).await?;
+    let args = &with_address(args, &target);
     if !args.follow {
         return show(args, &client, &target, console).await;
     }
@@ -39,6 +40,16 @@ pub(super) async fn run(args: &LogsArgs, console: &mut Console) -> Result<Outcom
     tokio::select! {
         outcome = show(args, &client, &target, console) => outcome,
         () = interrupts.next() => Ok(Outcome::Cancelled),
+    }
+}
+
+/// What was typed, with what a pasted address says besides.
+fn with_address(args: &LogsArgs, target: &Target) -> LogsArgs {
+    let all = !args.follow && !args.failed && args.tail.is_none();
+    LogsArgs {
+        claim: args.claim.or(target.claim),
+        lines: args.lines.or_else(|| target.lines.filter(|_| all)),
+        ..args.clone()
     }
 }
 
@@ -127,7 +138,8 @@ fn choice(args: &LogsArgs, steps: Vec<u32>) -> Choice {
         regex: args.regex,
         ignore_case: args.ignore_case,
     });
-    Choice { steps, since: args.since.map(Timestamp::rfc3339), grep, tail: args.tail }
+    let since = args.since.map(Timestamp::rfc3339);
+    Choice { steps, since, grep, tail: args.tail, lines: args.lines }
 }
 
 /// The log of a job as it is.
@@ -146,6 +158,10 @@ async fn one(
     let Some((id, claim)) = job.id.zip(Some(claim).filter(|claim| *claim > 0)) else {
         return Ok(nothing(&no_log(job), console));
     };
+    if let Some(past) = job.claims.last().filter(|_| args.claim.is_none()) {
+        let last = past.attempt;
+        console.note_line(&format!("{}; `--claim {last}` shows its log", tried(past)));
+    }
     let mut log = Log::of(client, id, claim, choice(args, only));
     let mut printer = Printer::new(console, form(args), job);
     log.read(&mut printer).await?;
@@ -154,6 +170,9 @@ async fn one(
     }
     if printer.printed == 0 && !printer.console.is_closed() {
         let name = one_line(&job.name);
+        if args.lines.is_some() {
+            return Ok(nothing(&format!("the log of `{name}` has no such line"), console));
+        }
         let ended = job.status == "completed";
         let hint = if ended { "" } else { "; `--follow` waits for it" };
         console.note_line(&format!("`{name}` has printed nothing{hint}"));

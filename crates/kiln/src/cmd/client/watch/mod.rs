@@ -2,6 +2,7 @@
 
 mod change;
 mod failure;
+mod picture;
 mod view;
 
 use std::future::pending;
@@ -22,7 +23,7 @@ use crate::client::Client;
 use crate::client::error::{ClientError, Kind};
 use crate::client::events::{Heard, listen};
 use crate::output::time::now;
-use crate::output::{Console, Manner};
+use crate::output::{Console, Manner, one_line};
 use view::View;
 
 /// How long after something happened it is looked at: what happens together is looked at once.
@@ -63,6 +64,18 @@ pub(super) async fn run(args: &WatchArgs, console: &mut Console) -> Result<Outco
         least_attempt: 0,
     };
     until_the_end(&client, target.what.run(), &watching, console).await
+}
+
+/// How a run stands at this moment, as at its end.
+pub(super) fn standing_now(detail: &RunDetail) -> String {
+    let run = &detail.run;
+    format!(
+        "{} · {}\n{}\n{}",
+        one_line(&run.name),
+        one_line(&run.title),
+        one_line(&run.url),
+        view::ending(detail, now())
+    )
 }
 
 /// Watches a run until it ends, and gives the exit code for how it did.

@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 
 use super::super::words::{count, is_bad, job_took, standing, waits};
 use super::change::{Change, as_json, changes};
+use super::picture;
 use crate::client::error::ClientError;
-use crate::output::frame::{Running, State, Waiting, size};
+use crate::output::frame::{Running, Size, State, Waiting, size};
 use crate::output::paint::Painted;
 use crate::output::text::{BAD, QUIET, column, took, width};
 use crate::output::time::{self, lasted};
@@ -125,7 +126,11 @@ impl View {
         let base = time::parse(&detail.run.created_at).unwrap_or(now);
         let mut state = state(detail, base);
         state.note.clone_from(&self.note);
-        state.lines(now.since(base), size())
+        let size = size();
+        let mut lines = picture::lines(detail, size);
+        let rest = Size { rows: size.rows.saturating_sub(lines.len()), ..size };
+        lines.extend(state.lines(now.since(base), rest));
+        lines
     }
 
     /// Removes the moving part for good.
@@ -244,7 +249,7 @@ fn above(change: &Change<'_>, text: &mut String) {
 }
 
 /// A line for each job, and one for the run.
-fn ending(detail: &RunDetail, now: Timestamp) -> String {
+pub(super) fn ending(detail: &RunDetail, now: Timestamp) -> String {
     let mut text = String::from("\n");
     if let Some(note) = &detail.note {
         let _ = writeln!(text, "{BAD}error:{BAD:#} {}", note.trim_end());
@@ -284,7 +289,6 @@ fn ending(detail: &RunDetail, now: Timestamp) -> String {
 mod tests {
     use super::super::super::samples::{detail, job, run, step};
     use super::*;
-    use crate::output::frame::Size;
 
     fn bare(text: &str) -> String {
         anstream::adapter::strip_str(text).to_string()

@@ -180,10 +180,47 @@ impl Chrome {
         self.post("/goog/cdp/execute", &command);
     }
 
+    /// Lets the page see what was copied.
+    pub(super) fn allow_clipboard(&self) {
+        let permissions = json!(["clipboardReadWrite", "clipboardSanitizedWrite"]);
+        let params = json!({ "permissions": permissions, "origin": self.site });
+        let command = json!({ "cmd": "Browser.grantPermissions", "params": params });
+        self.post("/goog/cdp/execute", &command);
+    }
+
     pub(super) fn size(&self, width: u32, height: u32) {
         let params = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600 });
         let command = json!({ "cmd": "Emulation.setDeviceMetricsOverride", "params": params });
         self.post("/goog/cdp/execute", &command);
+    }
+
+    /// axe finds nothing that keeps people out of the page, or makes it hard for them.
+    #[track_caller]
+    pub(super) fn accessible(&self, name: &str) {
+        let file = crate::gateway::modules().join("axe-core/axe.min.js");
+        let axe = fs::read_to_string(file).expect("scripts/test installs axe-core");
+        self.script(&axe);
+        let ask = "const done = arguments[arguments.length - 1];
+            axe.run(document, { iframes: false, resultTypes: ['violations'] }).then((found) => done(found.violations
+                .filter((one) => ['serious', 'critical'].includes(one.impact))
+                .map((one) => [one.id, one.impact, one.help, ...one.nodes.slice(0, 5).map((node) => node.html + ' ' + (node.any[0]?.message ?? ''))])),
+                (error) => done([String(error)]));";
+        let found = self.post("/execute/async", &json!({ "script": ask, "args": [] }));
+        assert_eq!(found, json!([]), "{name}: {found:#}");
+    }
+
+    /// Goes into a frame of the page; without one, back to the page itself.
+    #[track_caller]
+    pub(super) fn frame(&self, selector: Option<&str>) {
+        let id = match selector {
+            Some(selector) => {
+                self.see(selector);
+                let wanted = json!({ "using": "css selector", "value": selector });
+                self.post("/element", &wanted)
+            }
+            None => Value::Null,
+        };
+        self.post("/frame", &json!({ "id": id }));
     }
 
     /// Keeps a picture of the page, for people.

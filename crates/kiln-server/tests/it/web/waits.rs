@@ -1,0 +1,79 @@
+//! What waits for a concurrency group, and why, on pages and for programs.
+
+use kiln_core::run::Conclusion;
+use kiln_store::directory::members::Role;
+use serde_json::json;
+
+use super::browser::Browser;
+use crate::api::people::{As, commit, person, site};
+use crate::support::Server;
+
+const GATED: &str = "name: Deploy
+on: [push, workflow_dispatch]
+concurrency: production
+jobs:
+  ship:
+    runs-on: linux
+    steps: [{run: make}]
+";
+
+/// Two runs at once are fine, one job of them is not.
+const INSIDE: &str = "name: Publish
+on: [push, workflow_dispatch]
+jobs:
+  upload:
+    name: Upload it
+    concurrency: registry
+    runs-on: linux
+    steps: [{run: make}]
+";
+
+on_both! {
+    /// S16 O1
+    what_a_group_holds_is_shown_with_its_reason
+}
+
+async fn what_a_group_holds_is_shown_with_its_reason(server: Server) {
+    let place = server.repository("acme", "app").await;
+    let ada = person(&server, "adam", As::administrator()).await;
+    commit(&server, &place, &[("ci.yml", GATED), ("publish.yml", INSIDE)]);
+    let start = async |file: &str| ada.trigger(&place, json!({ "workflow": file })).await;
+    let (first, second) = (start("ci.yml").await, start("ci.yml").await);
+    let (third, fourth) = (start("publish.yml").await, start("publish.yml").await);
+    let browser = Browser::of(&ada).await;
+    let reason = "The run waits for the concurrency group `production`.";
+    let queue = browser.get("/queue").await.expect(200);
+    queue.has(&[
+        "Held by concurrency groups",
+        reason,
+        "Waits for the concurrency group `registry`.",
+        ">Upload it<",
+        &format!("It is held by <a href=\"/acme/app/actions/runs/{first}\">Deploy #1</a>."),
+        &format!("/acme/app/actions/runs/{third}\">Publish #1</a>."),
+        &format!("/acme/app/actions/runs/{second}\" data-open"),
+        &format!("/acme/app/actions/runs/{fourth}/job/"),
+    ]);
+    browser.get("/").await.expect(200).has(&[reason, ">Upload it<"]);
+    let runs = browser.get("/runs").await.expect(200);
+    assert_eq!(runs.text.matches(reason).count(), 1, "{}", runs.text);
+    browser.get("/runs?status=pending").await.expect(200).has(&[reason]);
+    let held = ada.get("/api/v1/queue/held").await.expect(200);
+    let items = held["items"].as_array().unwrap();
+    assert_eq!(items.len(), 2, "{held:#}");
+    assert_eq!((&items[0]["run_id"], &items[0]["job_id"]), (&json!(second), &json!(null)));
+    assert_eq!(items[0]["reason"], "the run waits for the concurrency group `production`");
+    assert_eq!(items[0]["holder"], json!({ "run_id": first, "workflow": "Deploy", "number": 1 }));
+    assert_eq!((&items[1]["name"], &items[1]["group"]), (&json!("Upload it"), &json!("registry")));
+    assert_eq!(ada.get("/api/queue/held?limit=1").await.expect(200)["items"][0], items[0]);
+    // Nothing of others.
+    let other = server.repository("other", "tool").await;
+    let eve = person(&server, "eve", As::member(other.org, Role::Admin)).await;
+    assert_eq!(eve.get("/api/queue/held").await.expect(200)["items"], json!([]));
+    Browser::of(&eve).await.get("/queue").await.expect(200).lacks(&["production", "registry"]);
+    // When the first ones are over, nobody is held any more.
+    let site = site(&server, &place);
+    for claimed in site.claim(1, 9).await {
+        site.finish(&claimed, 1, Conclusion::Success).await;
+    }
+    browser.get("/queue").await.expect(200).lacks(&["Held by concurrency groups"]);
+}
