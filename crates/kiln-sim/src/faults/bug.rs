@@ -45,10 +45,12 @@ pub enum Bug {
     PauseBypass,
     /// A runner that is to get nothing more gets jobs.
     DrainBypass,
+    /// Work that may go on after a pause wakes nobody, and nobody looks again.
+    ResumeWakesNobody,
 }
 
 impl Bug {
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::LostWakeUp,
         Self::DoubleClaim,
         Self::SlotLeakOnCancel,
@@ -69,6 +71,7 @@ impl Bug {
         Self::RerunForgetsBare,
         Self::PauseBypass,
         Self::DrainBypass,
+        Self::ResumeWakesNobody,
     ];
 
     pub fn word(self) -> String {

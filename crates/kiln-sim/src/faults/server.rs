@@ -281,7 +281,7 @@ impl Server {
                 out.after(GIVE_UP, Timer::GiveUp);
             }
             Timer::Look => {
-                if !self.rules.has(Bug::LostWakeUp) {
+                if self.rules.looks_again() {
                     self.wake(out);
                 }
                 out.after(LOOK, Timer::Look);

@@ -109,6 +109,7 @@ impl Workload {
             regret(random, key, at, &mut acts);
         }
         hold_back(random, fleet.len() as u64, &mut acts);
+        siestas(random, early + late, &mut acts);
         acts.sort_by_key(|act| act.at);
         Self { acts, fleet, limits }
     }
@@ -162,6 +163,23 @@ fn hold_back(random: &mut Random, runners: u64, acts: &mut Vec<Act>) {
     if random.chance(1, 3) {
         let runner = random.below(runners);
         both(random, &|on| Deed::Drain { runner, on });
+    }
+}
+
+/// Long after faults have ceased, when those who are left sleep until they are woken: a repository is paused, asked
+/// for work, and resumed. Nothing but the resume can wake them soon.
+fn siestas(random: &mut Random, first: u64, acts: &mut Vec<Act>) {
+    let plan = Arc::new(plans::plain());
+    let mut start = CALM + 95_000;
+    for key in first..first + random.below(3) {
+        let repo = i64::try_from(1 + random.below(3)).unwrap_or(1);
+        let (org, repo) = (OrgId(1 + repo % 2), RepoId(repo));
+        let asked = Asked { org, repo, plan: Arc::clone(&plan) };
+        let resumed = start + 5_000 + random.below(40_000);
+        acts.push(Act { at: start, deed: Deed::Pause { repo, on: true } });
+        acts.push(Act { at: start + 1_000, deed: Deed::Trigger { key, asked } });
+        acts.push(Act { at: resumed, deed: Deed::Pause { repo, on: false } });
+        start = resumed + 40_000;
     }
 }
 

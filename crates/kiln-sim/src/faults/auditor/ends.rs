@@ -10,8 +10,9 @@ use super::choice::label;
 use crate::faults::kiln::{Rows, RunRows};
 use crate::faults::workload::Spec;
 
-/// How long a job may wait for a runner that waits for a job.
-const SOON: u64 = 30_000;
+/// How long a job may wait for a runner that waits for a job: twice what it takes until those who heard of nothing look
+/// by themselves, and less than it takes until they ask anew.
+const SOON: u64 = 20_000;
 
 /// Since when things are as they are.
 #[derive(Debug, Default)]

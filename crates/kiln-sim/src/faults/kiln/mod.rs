@@ -47,6 +47,11 @@ impl Rules {
     pub(super) fn has(self, bug: Bug) -> bool {
         self.bug == Some(bug)
     }
+
+    /// Whether those who wait for work look by themselves now and then, as hints may get lost.
+    pub(super) fn looks_again(self) -> bool {
+        !self.has(Bug::LostWakeUp) && !self.has(Bug::ResumeWakesNobody)
+    }
 }
 
 /// What a server asks of the database.

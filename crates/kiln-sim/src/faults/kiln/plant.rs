@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use kiln_core::run::{Conclusion, Effect, Group, LegNo, LegState, Member, NodeNo, NodeState, Wait};
+use kiln_core::run::{
+    Conclusion, Effect, Group, LegNo, LegState, Member, NodeNo, NodeState, RunState, Step, Wait,
+};
 
 use super::change::Changed;
 use super::{Rows, Rules};
@@ -78,12 +80,24 @@ fn tell_nobody(changed: &mut Changed) {
     let after = &mut changed.after.hood;
     let new = |leg: &LegNo| before.legs.contains_key(leg);
     after.legs.retain(|leg, _| new(leg));
-    for node in &waited {
-        after.nodes.insert(*node, before.nodes[node].clone());
-    }
     after.scopes.retain(|scope, _| before.scopes.contains_key(scope));
-    after.run.state = before.run.state.clone();
-    after.run.group.clone_from(&before.run.group);
+    for node in &waited {
+        let told = after.nodes.insert(*node, before.nodes[node].clone());
+        // What was not told is open, and its workflow counts it so.
+        if let Some(NodeState::Done(_)) = told.map(|told| told.state)
+            && let Some(scope) = after.scopes.get_mut(&before.nodes[node].scope)
+        {
+            scope.open += 1;
+        }
+    }
+    // Nor will they be told later: they keep their workflow and their run open.
+    let tells = |effect: &Effect| {
+        matches!(effect, Effect::Continue(Step::Told(_) | Step::Closed(_)) | Effect::RunDone(_))
+    };
+    changed.effects.retain(|effect| !tells(effect));
+    if matches!(after.run.state, RunState::Done(_)) {
+        after.run.state = RunState::Active;
+    }
 }
 
 /// Legs that ask for a group go on without waiting for it.

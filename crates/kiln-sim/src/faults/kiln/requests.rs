@@ -61,7 +61,7 @@ impl Tx<'_> {
     pub(super) fn pause(&mut self, repo: RepoId, on: bool) -> Done {
         let changed =
             if on { self.rows.paused.insert(repo) } else { self.rows.paused.remove(&repo) };
-        if changed && !on {
+        if changed && !on && !self.rules.has(Bug::ResumeWakesNobody) {
             self.signal(Signal::Work);
         }
         Done::Accepted

@@ -49,6 +49,24 @@ fn plan(random: &mut Random) -> Plan {
     Plan { workflows: vec![root, called, innermost] }
 }
 
+/// A single job that waits for nothing but a runner of the kind that there are few of.
+pub(super) fn plain() -> Plan {
+    let job = Job {
+        id: "plain".to_owned(),
+        name: None,
+        needs: Vec::new(),
+        condition: Condition { text: "success()".into() },
+        strategy: Strategy::Single,
+        permissions: None,
+        concurrency: None,
+        retry: None,
+        kind: steps("big", None),
+        place: Place::default(),
+    };
+    let root = Workflow { path: "plain.yml".to_owned(), jobs: vec![job], ..Workflow::default() };
+    Plan { workflows: vec![root] }
+}
+
 fn workflow(random: &mut Random, level: usize, most: u64) -> Workflow {
     let count = usize::try_from(1 + random.below(most)).unwrap_or(1);
     let jobs = (0..count).map(|at| job(random, level, at)).collect();
@@ -82,7 +100,7 @@ fn job(random: &mut Random, level: usize, at: usize) -> Job {
         permissions: None,
         concurrency,
         retry,
-        kind: if calls { call(level + 1) } else { steps(random) },
+        kind: if calls { call(level + 1) } else { some_steps(random) },
         place: Place::default(),
     }
 }
@@ -137,12 +155,16 @@ fn call(level: usize) -> JobKind {
     }))
 }
 
-fn steps(random: &mut Random) -> JobKind {
+fn some_steps(random: &mut Random) -> JobKind {
     let label = match random.below(40) {
         0..=32 => "linux",
         33..=38 => "big",
         _ => "gpu",
     };
+    steps(label, random.chance(3, 20).then(|| Template::literal(true)))
+}
+
+fn steps(label: &str, continue_on_error: Option<Template>) -> JobKind {
     JobKind::Steps(Box::new(StepsJob {
         runs_on: Data::Scalar(Template::literal(label)),
         requires: Requires::default(),
@@ -155,7 +177,7 @@ fn steps(random: &mut Random) -> JobKind {
         environment: None,
         timeout_minutes: None,
         cancel_timeout_minutes: None,
-        continue_on_error: random.chance(3, 20).then(|| Template::literal(true)),
+        continue_on_error,
         outputs: Vec::new(),
         result_cache: None,
         steps: Vec::new(),
