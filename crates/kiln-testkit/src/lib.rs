@@ -3,6 +3,7 @@
 pub mod cluster;
 pub mod database;
 pub mod dice;
+pub mod disk;
 pub mod fleet;
 pub mod load;
 pub mod process;

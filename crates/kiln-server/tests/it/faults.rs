@@ -1,9 +1,7 @@
 //! A server whose place for bytes fails, is slow, or is full: it says so, loses nothing, and goes on.
-#![expect(clippy::disallowed_methods, reason = "one test starts itself again on a small disk")]
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use kiln_proto::report::Stored;
@@ -11,6 +9,7 @@ use kiln_server::config::Place as Bytes;
 use kiln_server::service::garbage::Round;
 use kiln_store::directory::members::Role;
 use kiln_testkit::database::Database;
+use kiln_testkit::disk::{on_small_disk, with_small_disk};
 use kiln_testkit::proxy::Fault;
 use reqwest::{Method, Response};
 use serde_json::json;
@@ -202,13 +201,13 @@ mod on_postgres {
     }
 }
 
-/// Where the disk of 8 MiB is that another test has mounted.
-const FOLDER: &str = "KILN_TEST_SMALL_DISK";
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "started by another test, where a small disk is mounted"]
 async fn on_a_small_disk() {
-    let folder = PathBuf::from(std::env::var_os(FOLDER).expect("the folder is named"));
+    on_small_disk(bytes_have_no_room).await;
+}
+
+async fn bytes_have_no_room(folder: PathBuf) {
     let bytes = Some(Bytes::Folder(folder.join("objects")));
     let options = Options { bytes, grace: Duration::ZERO, ..Options::default() };
     let server = Server::with(Database::sqlite(), options).await;
@@ -237,26 +236,10 @@ async fn on_a_small_disk() {
     assert_eq!(get(&ada, &first, None).await.0, 404);
     crate::blobs::send(&server, &ada, &second).await;
     assert!(get(&ada, &second, None).await == (200, second));
-    println!("all is as it should be");
 }
 
 /// C3
 #[test]
 fn bytes_for_which_a_server_has_no_room_are_refused_clearly_and_taken_later() {
-    let folder = tempfile::tempdir().unwrap();
-    let exe = std::env::current_exe().unwrap();
-    let script = "mount -t tmpfs -o size=8m tmpfs \"$1\" && exec \"$2\" --exact \
-                  faults::on_a_small_disk --ignored --nocapture";
-    // A user namespace, for those who are not root.
-    let done = Command::new("unshare")
-        .args(["--mount", "--map-root-user", "sh", "-c", script, "sh"])
-        .arg(folder.path())
-        .arg(exe)
-        .env(FOLDER, folder.path())
-        .stdin(Stdio::null())
-        .output()
-        .expect("unshare is installed");
-    let said = String::from_utf8_lossy(&done.stdout);
-    let errors = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success() && said.contains("all is as it should be"), "{said}{errors}");
+    with_small_disk("faults::on_a_small_disk");
 }
