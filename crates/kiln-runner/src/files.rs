@@ -79,6 +79,7 @@ fn kind(path: &Path, own: fs::FileType) -> Kind {
         }
         (Ok(target), _) if target.is_file() => Kind::SymlinkToFile,
         (Ok(_), _) => Kind::Special,
-        (Err(_), _) => Kind::BrokenSymlink,
+        (Err(error), _) if error.kind() == io::ErrorKind::NotFound => Kind::BrokenSymlink,
+        (Err(_), _) => Kind::EndlessSymlink,
     }
 }

@@ -55,7 +55,10 @@ pub enum Kind {
     SymlinkToFile,
     /// With the absolute path of the directory it leads to in the end, free of links.
     SymlinkToDir(String),
+    /// To what is not there.
     BrokenSymlink,
+    /// One whose target cannot be looked for: it leads in a circle, or through a file.
+    EndlessSymlink,
     /// A socket, pipe or device.
     Special,
 }

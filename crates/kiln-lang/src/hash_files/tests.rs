@@ -225,6 +225,21 @@ fn broken_links_fail_unless_links_are_followed() {
     check_error(&tree, &["p*"], "not a file");
 }
 
+/// Whoever follows links meets them before it is known whether they are meant.
+#[test]
+fn links_in_a_circle_fail_where_they_are_met() {
+    let tree = Tree::new(&["a", "d/e"]).with("d/loop", Kind::EndlessSymlink);
+    let circle = "cannot follow `d/loop`";
+    for pattern in ["**", "d/*", "d/loop", "d/*/x", "d/loop/x"] {
+        check_error(&tree, &["--follow-symbolic-links", pattern], circle);
+    }
+    check(&tree, &["--follow-symbolic-links", "a", "d/e"], &["a", "d/e"]);
+    check_error(&tree, &["**"], circle);
+    check_error(&tree, &["d/loop/x"], circle);
+    check(&tree, &["d/*/x", "a"], &["a"]);
+    check(&tree, &["**", "!d/loop"], &["a", "d/e"]);
+}
+
 #[test]
 fn mistakes_are_explained() {
     let tree = Tree::new(&["a/b", "unreadable"]);

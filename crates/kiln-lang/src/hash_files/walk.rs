@@ -82,6 +82,7 @@ impl<'a> Walk<'a> {
             match kind {
                 Kind::Dir | Kind::SymlinkToDir(_) => {}
                 Kind::BrokenSymlink => return Ok(()),
+                Kind::EndlessSymlink => return Err(cannot_follow(&above)),
                 _ => return Err(format!("hashFiles cannot look into `{above}`, a file")),
             }
             let found = self.list(&above)?.into_iter().find(|entry| entry.name == *name);
@@ -108,6 +109,9 @@ impl<'a> Walk<'a> {
             if matching == 0 && !self.may_match_below(&path) {
                 continue;
             }
+            if self.follow && item.kind == Kind::EndlessSymlink {
+                return Err(cannot_follow(&item.names.join("/")));
+            }
             if self.is_directory(&item.kind) {
                 self.enter(item, &mut open)?;
             } else if matching & FILE != 0 {
@@ -132,6 +136,7 @@ impl<'a> Walk<'a> {
             Kind::BrokenSymlink if !self.follow => {
                 Err(format!("hashFiles cannot read `{path}`, a link that leads nowhere"))
             }
+            Kind::EndlessSymlink => Err(cannot_follow(&path)),
             Kind::Special => Err(format!("hashFiles cannot read `{path}`, which is not a file")),
             Kind::Dir | Kind::SymlinkToDir(_) | Kind::BrokenSymlink => Ok(()),
         }
@@ -208,6 +213,10 @@ fn search_roots(patterns: &[Pattern]) -> Vec<&[String]> {
         .filter(|root| !(0..root.len()).any(|length| all.contains(&root[..length])))
         .filter(|root| included.insert(*root))
         .collect()
+}
+
+fn cannot_follow(path: &str) -> String {
+    format!("hashFiles cannot follow `{path}`, a link that leads in a circle or through a file")
 }
 
 fn absolute(names: &[&str]) -> String {

@@ -229,7 +229,41 @@ fn links_that_lead_nowhere_are_what_they_are_on_github() {
     fs::create_dir(workspace.join("d")).unwrap();
     fs::write(workspace.join("d/a"), "a").unwrap();
     symlink("nowhere", workspace.join("d/broken")).unwrap();
-    let patterns = ["d/a", "**", "d/broken", "**\n!**/broken", "nothing"];
+    let patterns = ["d/a", "**", "d/broken", "**\n!**/broken", "d/broken/x", "nothing"];
     let patterns: Vec<String> = patterns.iter().map(|&text| text.to_owned()).collect();
+    assert!(compare(&workspace, &workspace.join("home"), &patterns) > 0);
+}
+
+/// R8. Whoever follows links cannot follow these: nothing is hashed where they are met, only partly matched as well.
+#[test]
+fn links_that_lead_in_a_circle_are_what_they_are_on_github() {
+    let folder = tempfile::tempdir().unwrap();
+    let workspace = fs::canonicalize(folder.path()).unwrap();
+    fs::create_dir(workspace.join("d")).unwrap();
+    fs::write(workspace.join("d/a"), "a").unwrap();
+    for (name, target) in
+        [("self", "self"), ("to", "fro"), ("fro", "to"), ("through", "a/b"), ("gone", "d")]
+    {
+        symlink(target, workspace.join("d").join(name)).unwrap();
+    }
+    let mut patterns: Vec<String> =
+        ["d/a", "**", "nothing"].iter().map(|&text| text.to_owned()).collect();
+    for name in ["self", "to", "through", "gone"] {
+        for pattern in [
+            "d/NAME",
+            "d/NAME/",
+            "d/NAME/x",
+            "d/NAME/*",
+            "d/N*/x",
+            "d/*/x",
+            "d/*/*",
+            "**\n!**/NAME",
+            "**\n!d/NAME\n!d/NAME/**",
+            "d/a\n!d/NAME",
+            "d/*\n!d/self\n!d/to\n!d/fro\n!d/through",
+        ] {
+            patterns.push(pattern.replace("NAME", name));
+        }
+    }
     assert!(compare(&workspace, &workspace.join("home"), &patterns) > 0);
 }
