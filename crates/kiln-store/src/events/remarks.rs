@@ -1,13 +1,65 @@
-//! What steps of an attempt said for the page of the run: annotations and summaries, as they came.
+//! What steps of an attempt said for the page of the run: annotations and summaries, as they came. What a re-run took
+//! over from an earlier attempt said so there, and is shown with the job that stands for it here.
+
+use std::collections::HashMap;
 
 use kiln_core::id::{JobId, RunId};
 
 use super::{Annotation, EventKind, stored};
+use crate::runs::taken_over;
 use crate::sql::{Sql, Value};
 use crate::{Scope, StoreError, Tx};
 
 /// How many summaries are looked at for one answer.
 const MOST: u32 = 1_000;
+
+/// Words of one kind in an attempt, those of the jobs that it took over as well.
+macro_rules! said {
+    ($columns:literal, $among:literal, $rest:literal) => {
+        concat!(
+            "SELECT ",
+            $columns,
+            " FROM events WHERE run_id = $1 AND (org_id = $2 OR $2 IS NULL)
+              AND (attempt = $3 OR job_id ",
+            $among,
+            ") AND kind = ",
+            $rest
+        )
+    };
+}
+
+macro_rules! said_on_both {
+    ($columns:literal, $rest:literal) => {
+        Sql::of(
+            said!($columns, "IN (SELECT value FROM json_each($4))", $rest),
+            said!($columns, "= ANY($4)", $rest),
+        )
+    };
+}
+
+/// The jobs that an attempt took over: by that which ran, that which stands for it.
+struct TakenOver(HashMap<JobId, JobId>);
+
+impl TakenOver {
+    async fn by(
+        tx: &mut Tx<'_>,
+        scope: Scope,
+        run: RunId,
+        attempt: u32,
+    ) -> Result<Self, StoreError> {
+        let pairs = taken_over(tx, scope, run, attempt).await?;
+        Ok(Self(pairs.into_iter().map(|(here, ran)| (ran, here)).collect()))
+    }
+
+    fn ran(&self) -> Value {
+        self.0.keys().map(|job| job.0).collect()
+    }
+
+    /// The job of this attempt that a word is about.
+    fn here(&self, job: Option<JobId>) -> Option<JobId> {
+        job.map(|job| self.0.get(&job).copied().unwrap_or(job))
+    }
+}
 
 /// The first annotations of an attempt.
 pub async fn annotations(
@@ -17,15 +69,17 @@ pub async fn annotations(
     attempt: u32,
     limit: u32,
 ) -> Result<Vec<(Option<JobId>, Annotation)>, StoreError> {
-    let sql = "SELECT txid, id, at, org_id, repo_id, run_id, attempt, job_id, kind, payload
-               FROM events WHERE run_id = $1 AND attempt = $2 AND (org_id = $3 OR $3 IS NULL)
-               AND kind = 'annotation' ORDER BY id LIMIT $4";
-    let values = [run.0.into(), attempt.into(), scope.parameter(), limit.into()];
+    let taken = TakenOver::by(tx, scope, run, attempt).await?;
+    let sql = said_on_both!(
+        "txid, id, at, org_id, repo_id, run_id, attempt, job_id, kind, payload",
+        "'annotation' ORDER BY id LIMIT $5"
+    );
+    let values = [run.0.into(), scope.parameter(), attempt.into(), taken.ran(), limit.into()];
     let mut found = Vec::new();
     for row in tx.rows(sql, &values).await? {
         let event = stored(&row)?.event;
         if let EventKind::Annotation(annotation) = event.kind {
-            found.push((event.job, annotation));
+            found.push((taken.here(event.job), annotation));
         }
     }
     Ok(found)
@@ -59,10 +113,17 @@ pub async fn summaries(
     after: i64,
     room: u64,
 ) -> Result<Summaries, StoreError> {
-    let sql = "SELECT id, octet_length(payload) FROM events
-               WHERE run_id = $1 AND attempt = $2 AND (org_id = $3 OR $3 IS NULL)
-               AND kind = 'summary' AND id > $4 ORDER BY id LIMIT $5";
-    let values = [run.0.into(), attempt.into(), scope.parameter(), after.into(), (MOST + 1).into()];
+    let taken = TakenOver::by(tx, scope, run, attempt).await?;
+    let sql =
+        said_on_both!("id, octet_length(payload)", "'summary' AND id > $5 ORDER BY id LIMIT $6");
+    let values = [
+        run.0.into(),
+        scope.parameter(),
+        attempt.into(),
+        taken.ran(),
+        after.into(),
+        (MOST + 1).into(),
+    ];
     let sizes = tx.rows(sql, &values).await?;
     let mut used = 0_u64;
     let mut chosen: Vec<i64> = Vec::new();
@@ -75,7 +136,11 @@ pub async fn summaries(
         chosen.push(row.get(0)?);
     }
     let more = chosen.len() < sizes.len();
-    Ok(Summaries { found: texts(tx, run, chosen).await?, more })
+    let mut found = texts(tx, run, chosen).await?;
+    for summary in &mut found {
+        summary.job = taken.here(summary.job);
+    }
+    Ok(Summaries { found, more })
 }
 
 async fn texts(tx: &mut Tx<'_>, run: RunId, ids: Vec<i64>) -> Result<Vec<Summary>, StoreError> {

@@ -174,7 +174,7 @@ pub(crate) fn spoil(tx: &mut Tx<'_>, mut jobs: Vec<JobId>) -> Result<(), StoreEr
     tx.write_remembered(sql, rows)
 }
 
-/// The jobs of an attempt for which another one stands.
+/// The jobs of an attempt for which another one stands; of those that it took over, as it was where they ran.
 pub async fn reuses(
     tx: &mut Tx<'_>,
     scope: Scope,
@@ -182,8 +182,10 @@ pub async fn reuses(
     attempt: u32,
 ) -> Result<Vec<(JobId, Reused)>, StoreError> {
     view::visible(tx, scope, run).await?;
-    let sql = "SELECT id, reused, claim FROM jobs
-               WHERE run_id = $1 AND attempt = $2 AND reused IS NOT NULL";
+    let sql = "SELECT j.id, o.reused, o.claim FROM jobs AS j JOIN jobs AS o ON o.run_id = j.run_id
+                   AND o.attempt = j.origin_attempt AND o.number = j.number
+               WHERE j.run_id = $1 AND j.attempt = $2 AND o.run_id = $1
+                   AND o.reused IS NOT NULL";
     let mut found = Vec::new();
     for row in tx.rows(sql, &[run.into(), attempt.into()]).await? {
         let broken = |error| StoreError::Database(format!("whose result a job used: {error}"));

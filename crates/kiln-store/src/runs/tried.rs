@@ -19,7 +19,7 @@ pub struct PastClaim {
     pub timings: Timings,
 }
 
-/// The earlier claims of all jobs of an attempt, each job's in their order.
+/// The earlier claims of all jobs of an attempt, each job's in their order; of those that it took over, where they ran.
 pub async fn past_claims(
     tx: &mut Tx<'_>,
     scope: Scope,
@@ -29,9 +29,9 @@ pub async fn past_claims(
     view::visible(tx, scope, run).await?;
     let sql = "SELECT j.id, c.claim, c.runner_id, c.outcome, c.reason, c.queued_at, c.claimed_at,
                    c.prepared_at, c.started_at, c.ended_at
-               FROM job_claims AS c JOIN jobs AS j
-                   ON j.run_id = c.run_id AND j.attempt = c.attempt AND j.number = c.number
-               WHERE c.run_id = $1 AND c.attempt = $2 ORDER BY c.number, c.claim";
+               FROM jobs AS j JOIN job_claims AS c ON c.run_id = j.run_id
+                   AND c.attempt = j.origin_attempt AND c.number = j.number
+               WHERE j.run_id = $1 AND j.attempt = $2 AND c.run_id = $1 ORDER BY c.number, c.claim";
     tx.rows(sql, &[run.into(), attempt.into()]).await?.iter().map(past_claim).collect()
 }
 

@@ -4,7 +4,7 @@ use kiln_core::id::{JobId, RunId, RunnerId};
 use kiln_core::run::{Again, Conclusion};
 use kiln_core::time::Timestamp;
 use kiln_store::claims::{self, Claimed};
-use kiln_store::events::{Annotation, EventKind, Level};
+use kiln_store::events::{self, Annotation, EventKind, Level};
 use kiln_store::inspect::inspect;
 use kiln_store::runs::{
     self, Answer, Refused, Report, ReportAnswer, Reported, Said, StepStatus, StepView, Word,
@@ -221,13 +221,10 @@ async fn steps_of_what_a_re_run_took_over_are_still_shown(store: Store) {
 }
 on_both!(steps_of_what_a_re_run_took_over_are_still_shown);
 
-async fn what_is_too_long_is_cut(store: Store) {
-    let site = Site::new(store.clone()).await;
-    let run = site.run(ONE).await;
-    let job = site.claim(7, 1).await.remove(0);
-    let annotation = Annotation {
+fn remark(message: &str) -> Said {
+    Said::Annotation(Annotation {
         level: Level::Warning,
-        message: "\0ä".repeat(100_000),
+        message: message.to_owned(),
         title: None,
         file: None,
         line: Some(1),
@@ -236,10 +233,79 @@ async fn what_is_too_long_is_cut(store: Store) {
         end_column: None,
         step: Some(0),
         code: None,
+    })
+}
+
+/// What the jobs of an attempt remarked and wrote, and which claims of theirs came to nothing: job by name, and word.
+async fn words_of(store: &Store, site: &Site, run: RunId, attempt: u32) -> Vec<(String, String)> {
+    let (remarks, summaries, tried) = write!(store, |tx| async {
+        let remarks = events::annotations(tx, SYSTEM, run, attempt, 9).await?;
+        let summaries = events::summaries(tx, SYSTEM, (run, attempt), 0, 1 << 20).await?;
+        Ok((remarks, summaries.found, runs::past_claims(tx, SYSTEM, run, attempt).await?))
+    })
+    .unwrap();
+    let jobs = write!(site.store(), |tx| runs::view(tx, SYSTEM, run, Some(attempt))).unwrap().jobs;
+    let name = |id: JobId| jobs.iter().find(|job| job.id == id).unwrap().name.clone();
+    let remarks = remarks.into_iter().map(|(job, said)| (job.unwrap(), said.message));
+    let summaries = summaries.into_iter().map(|said| (said.job.unwrap(), said.text));
+    let tried = tried.into_iter().map(|past| (past.job, past.reason.unwrap()));
+    remarks.chain(summaries).chain(tried).map(|(job, word)| (name(job), word)).collect()
+}
+
+async fn words_and_claims_of_what_a_re_run_took_over_are_still_shown(store: Store) {
+    let site = Site::new(store.clone()).await;
+    let run = site
+        .run("  a: {runs-on: x, steps: [{run: y}]}\n  b: {runs-on: x, steps: [{run: y}]}")
+        .await;
+    for lost in site.claim(7, 2).await {
+        let reason = format!("no power for {}", lost.name);
+        site.say(&lost, 7, Word::Lost { reason }).await;
+    }
+    for job in site.claim(8, 2).await {
+        let text = format!("# {}", job.name);
+        let words = [remark(&format!("by {}", job.name)), Said::Summary { step: 0, text }];
+        tell(&store, said(&job, 8, 1, &words)).await;
+        site.finish(&job, 8, if job.name == "a" { Success } else { Failure }).await;
+    }
+    // Twice over, so that what the second attempt took over is what the third one takes over.
+    for attempt in [2, 3] {
+        site.runs.again(SYSTEM, &somebody(), run, Again::Failed).await.unwrap();
+        let b = site.claim(9, 1).await.remove(0);
+        let words = [remark(&format!("by b in {attempt}"))];
+        tell(&store, said(&b, 9, 1, &words)).await;
+        site.finish(&b, 9, Failure).await;
+    }
+    let own = |words: &[(&str, &str)]| -> Vec<(String, String)> {
+        words.iter().map(|(job, word)| ((*job).to_owned(), (*word).to_owned())).collect()
     };
+    let first = [
+        ("a", "by a"),
+        ("b", "by b"),
+        ("a", "# a"),
+        ("b", "# b"),
+        ("a", "no power for a"),
+        ("b", "no power for b"),
+    ];
+    let mut found = words_of(&store, &site, run, 1).await;
+    // Which of the two was claimed first is not what this is about.
+    found.sort();
+    let mut expected = own(&first);
+    expected.sort();
+    assert_eq!(found, expected);
+    for (attempt, of_b) in [(2, "by b in 2"), (3, "by b in 3")] {
+        let expected = own(&[("a", "by a"), ("b", of_b), ("a", "# a"), ("a", "no power for a")]);
+        assert_eq!(words_of(&store, &site, run, attempt).await, expected);
+    }
+}
+on_both!(words_and_claims_of_what_a_re_run_took_over_are_still_shown);
+
+async fn what_is_too_long_is_cut(store: Store) {
+    let site = Site::new(store.clone()).await;
+    let run = site.run(ONE).await;
+    let job = site.claim(7, 1).await.remove(0);
     let events = [
         Said::StepStarted { step: 0, name: "\0".repeat(5_000) },
-        Said::Annotation(annotation),
+        remark(&"\0ä".repeat(100_000)),
         Said::Summary { step: 0, text: "x".repeat(3 << 20) },
         Said::StepStarted { step: u32::MAX, name: String::new() },
     ];

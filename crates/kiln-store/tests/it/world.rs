@@ -80,6 +80,8 @@ pub(crate) struct World {
     pub(crate) object: ObjectId,
     pub(crate) manifest: ManifestId,
     pub(crate) run: RunId,
+    /// A run that was really carried out, where a test had one carried out.
+    pub(crate) lived: RunId,
     pub(crate) artifact: ArtifactId,
     pub(crate) cache: CacheId,
     pub(crate) upload: UploadId,
@@ -113,6 +115,7 @@ impl World {
             object: ObjectId(none),
             manifest: ManifestId(none),
             run: RunId(none),
+            lived: RunId(none),
             artifact: ArtifactId(none),
             cache: CacheId(none),
             upload: UploadId(none),
