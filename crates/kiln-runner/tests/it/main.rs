@@ -10,6 +10,7 @@
 
 mod agent;
 mod dummy;
+mod full;
 mod fuzz;
 mod hash_files;
 mod origin;

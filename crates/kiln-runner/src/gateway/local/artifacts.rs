@@ -18,6 +18,9 @@ use super::take;
 /// The folder in the directory of a run, and the list beside it.
 const FOLDER: &str = "artifacts";
 const LIST: &str = "artifacts.json";
+/// What is not ready yet: a file, and a list.
+const NEW_FILE: &str = "artifact.new";
+const NEW_LIST: &str = "artifacts.new";
 /// More is not read.
 const LONGEST_LIST: u64 = 16 << 20;
 /// Artifacts of one run, at most.
@@ -143,7 +146,7 @@ impl Artifacts {
         Ok(state.last)
     }
 
-    /// Keeps an artifact. The list is written after its file, so that it never names what is not there.
+    /// Keeps an artifact, in the place of one of the same name if it may have that.
     pub(super) fn save(&self, id: i64, new: &NewArtifact, bytes: &Spooled) -> Result<(), Refusal> {
         let mut state = self.state();
         check_new(&state.kept, new)?;
@@ -166,16 +169,25 @@ impl Artifacts {
         let replaced = kept.iter().position(|old| old.artifact.name == new.name);
         let replaced = replaced.map(|at| kept.remove(at));
         let file = file_name(&artifact, &kept);
-        fs::create_dir_all(self.run.join(FOLDER))?;
-        if let Some(old) = &replaced {
-            // The earlier run has it still.
+        kept.push(Kept { artifact, file: file.clone(), earlier: false });
+        self.put(bytes, &file, &kept)?;
+        if let Some(old) = replaced.filter(|old| old.file != file) {
+            // The list does not name it any more; the earlier run has it still.
             let _ = fs::remove_file(self.file(&old.file));
         }
-        take(bytes, &self.file(&file))?;
-        kept.push(Kept { artifact, file, earlier: false });
-        self.write_list(&kept)?;
         state.kept = kept;
         Ok(())
+    }
+
+    /// Puts a file and the list that names it in their places. Both are complete before anything changes: on a disk
+    /// without room all stays as it was.
+    fn put(&self, bytes: &Spooled, file: &str, kept: &[Kept]) -> io::Result<()> {
+        fs::create_dir_all(self.run.join(FOLDER))?;
+        self.prepare_list(kept)?;
+        let ready = self.run.join(NEW_FILE);
+        take(bytes, &ready)?;
+        fs::rename(ready, self.file(file))?;
+        self.show_list()
     }
 
     pub(super) fn delete(&self, id: i64) -> Result<(), Refusal> {
@@ -191,10 +203,20 @@ impl Artifacts {
     }
 
     fn write_list(&self, kept: &[Kept]) -> io::Result<()> {
-        let path = self.run.join(LIST);
-        let text = serde_json::to_string(kept)?;
-        fs::write(path.with_extension("new"), text)?;
-        fs::rename(path.with_extension("new"), path)
+        self.prepare_list(kept)?;
+        self.show_list()
+    }
+
+    fn prepare_list(&self, kept: &[Kept]) -> io::Result<()> {
+        let path = self.run.join(NEW_LIST);
+        fs::write(&path, serde_json::to_string(kept)?).inspect_err(|_| {
+            // Half of it would take room for nothing.
+            let _ = fs::remove_file(&path);
+        })
+    }
+
+    fn show_list(&self) -> io::Result<()> {
+        fs::rename(self.run.join(NEW_LIST), self.run.join(LIST))
     }
 }
 
@@ -293,6 +315,35 @@ mod tests {
         let listed = artifacts.list();
         assert_eq!((listed.len(), listed[0].id), (1, id));
         assert_eq!(listed[0].expires_at, over.expires_at);
+    }
+
+    /// Whatever goes wrong on the way: the one that was there is, and so are the bytes of the new one.
+    #[test]
+    fn one_that_cannot_be_written_takes_nobodys_place() {
+        let place = Place(tempfile::tempdir().unwrap());
+        let artifacts = Artifacts::new(place.0.path());
+        let id = place.save(&artifacts, "a", None);
+        let before = artifacts.left();
+        let over = NewArtifact { overwrite: true, ..named("a") };
+        let is_as_it_was = || {
+            assert_eq!((artifacts.left(), artifacts.list()[0].id), (before.clone(), id));
+            assert_eq!(fs::read_to_string(&before[0].path).unwrap(), "a");
+            assert_eq!(read_list(&place.0.path().join(LIST)).unwrap()[0].artifact.id, id);
+        };
+        let new = artifacts.reserve(&over).unwrap();
+        let gone = Spooled { path: place.0.path().join("nowhere"), ..place.spooled("new") };
+        artifacts.save(new, &over, &gone).unwrap_err();
+        is_as_it_was();
+        // Nothing can be written where a folder is.
+        fs::remove_file(place.0.path().join(NEW_LIST)).unwrap();
+        fs::create_dir(place.0.path().join(NEW_LIST)).unwrap();
+        let spooled = place.spooled("new");
+        artifacts.save(new, &over, &spooled).unwrap_err();
+        is_as_it_was();
+        fs::remove_dir(place.0.path().join(NEW_LIST)).unwrap();
+        artifacts.save(new, &over, &spooled).unwrap();
+        assert_eq!(fs::read_to_string(&before[0].path).unwrap(), "new");
+        assert_eq!(artifacts.left().len(), 1);
     }
 
     #[test]
