@@ -167,7 +167,7 @@ impl FromRequestParts<Shared> for Caller {
         };
         let wrong = || Failure::unauthorized("the token is not known, was revoked or has expired");
         if let Some(access) = app.signer.check_reading(&token) {
-            return Err(steps::refuse(app, access).await);
+            return Err(steps::refuse(parts, app, access).await);
         }
         if !Kind::Api.fits(&token) {
             return Err(wrong());

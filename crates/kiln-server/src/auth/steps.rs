@@ -9,6 +9,7 @@ use axum::http::request::Parts;
 use kiln_core::access::{Grants, Right, Role};
 use kiln_core::plan::Scope as Permission;
 use kiln_store::claims::Lease;
+use kiln_store::directory::organizations;
 use kiln_store::directory::repositories::{self, Repository};
 use kiln_store::{Scope, Tx};
 
@@ -38,12 +39,7 @@ impl Steps {
 
     /// The repository with this name, if it is the job's own.
     pub async fn repo(&self, app: &App, full_name: String) -> Answer<Repository> {
-        let (scope, id) = (Scope::Org(self.lease.org), self.lease.repo);
-        let find = async move |tx: &mut Tx<'_>| {
-            let found = repositories::by_name(tx, scope, &full_name).await?;
-            Ok((found.id == id).then_some(found))
-        };
-        app.store.read(find).await?.ok_or_else(|| Failure::not_found("repository"))
+        own_repo(app, &self.lease, full_name).await
     }
 
     /// Refuses what the job was not given. The repository itself every job may look at.
@@ -81,14 +77,48 @@ async fn lease(app: &App, access: JobAccess) -> Answer<Lease> {
     report::lease(app, access).await?.ok_or_else(over)
 }
 
-/// Why a token of steps opens nothing where it is not expected.
-pub(super) async fn refuse(app: &App, access: JobAccess) -> Failure {
-    match lease(app, access).await {
-        Ok(_) => Failure::forbidden(
+/// Why a token of steps opens nothing where it is not expected: what is of others does not exist for a job, and all
+/// else is for people, whatever the address names.
+pub(super) async fn refuse(parts: &mut Parts, app: &Shared, access: JobAccess) -> Failure {
+    let checked = async {
+        let lease = lease(app, access).await?;
+        must_name_own(parts, app, &lease).await
+    };
+    match checked.await {
+        Ok(()) => Failure::forbidden(
             "the token of a job is for its own repository; this needs an API token",
         ),
         Err(failure) => failure,
     }
+}
+
+/// Refuses an address that names a repository, or an organization, which is not the job's own.
+async fn must_name_own(parts: &mut Parts, app: &Shared, lease: &Lease) -> Answer<()> {
+    let missing = || Failure::not_found("repository");
+    let named = RawPathParams::from_request_parts(parts, app).await.map_err(|_| missing())?;
+    let find = |wanted: &str| named.iter().find(|(name, _)| *name == wanted).map(|(_, name)| name);
+    match (find("owner").or_else(|| find("org")), find("repo")) {
+        (Some(owner), Some(repo)) => {
+            own_repo(app, lease, format!("{owner}/{repo}")).await.map(|_| ())
+        }
+        (Some(owner), None) => {
+            let (scope, owner) = (Scope::Org(lease.org), owner.to_owned());
+            let find = async move |tx: &mut Tx<'_>| organizations::by_name(tx, scope, &owner).await;
+            app.store.read(find).await?;
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The repository with this name, if it is the job's own.
+async fn own_repo(app: &App, lease: &Lease, full_name: String) -> Answer<Repository> {
+    let (scope, id) = (Scope::Org(lease.org), lease.repo);
+    let find = async move |tx: &mut Tx<'_>| {
+        let found = repositories::by_name(tx, scope, &full_name).await?;
+        Ok((found.id == id).then_some(found))
+    };
+    app.store.read(find).await?.ok_or_else(|| Failure::not_found("repository"))
 }
 
 /// Somebody who asks about the repository that the address names, `{owner}/{repo}`: the steps of a job of that
@@ -103,8 +133,8 @@ impl FromRequestParts<Shared> for OfRepo {
         let Some(steps) = Steps::of(&parts.headers, app).await? else {
             return Ok(Self(Caller::from_request_parts(parts, app).await?));
         };
+        must_name_own(parts, app, &steps.lease).await?;
         let permission = permission(parts)?;
-        steps.repo(app, full_name(parts, app).await?).await?;
         let right = if parts.method.is_safe() { Right::Read } else { Right::Write };
         steps.allow(permission, right)?;
         let grants = steps.grants(right);
@@ -122,14 +152,6 @@ fn permission(parts: &Parts) -> Answer<Option<Permission>> {
         Some(rest) if rest.starts_with("/check-runs/") => Ok(Some(Permission::Checks)),
         _ => Err(Failure::forbidden("the token of a job does not open this")),
     }
-}
-
-async fn full_name(parts: &mut Parts, app: &Shared) -> Answer<String> {
-    let missing = || Failure::not_found("repository");
-    let named = RawPathParams::from_request_parts(parts, app).await.map_err(|_| missing())?;
-    let find = |wanted: &str| named.iter().find(|(name, _)| *name == wanted);
-    let (owner, repo) = find("owner").zip(find("repo")).ok_or_else(missing)?;
-    Ok(format!("{}/{}", owner.1, repo.1))
 }
 
 /// Anybody whose token is good, steps of a job as well: for what is about nobody in particular.

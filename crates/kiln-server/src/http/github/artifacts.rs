@@ -239,12 +239,14 @@ async fn delete(
             seen::artifact(&app, caller, Right::Write, artifact_id(&id)?).await?;
             caller.actor()
         }
-        Reader::Steps(steps) if steps.standing.may_write(Permission::Actions) => {
+        Reader::Steps(steps) => {
+            // Whatever a job may: what is of others does not exist for it.
+            reader.repo(&app, &owner, &repo).await?;
+            if !steps.standing.may_write(Permission::Actions) {
+                let message = "the job lacks `actions: write` in its `permissions`";
+                return Err(Failure::forbidden(message));
+            }
             actor(steps.lease.job)
-        }
-        Reader::Steps(_) => {
-            let message = "the job lacks `actions: write` in its `permissions`";
-            return Err(Failure::forbidden(message));
         }
     };
     let found = reader.artifact(&app, (&owner, &repo, &id)).await?;
