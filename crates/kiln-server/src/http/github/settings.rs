@@ -3,8 +3,9 @@
 //! Whoever may change what runs could print variables anyway, and learn the names of secrets; readers do not.
 
 use axum::Json as Reply;
-use axum::extract::State;
+use axum::extract::{FromRequestParts, State};
 use axum::http::HeaderMap;
+use axum::http::request::Parts;
 use kiln_core::access::Right;
 use kiln_proto::github::{Secret, Secrets, Variable, Variables};
 use kiln_store::directory::holder::Holder;
@@ -41,8 +42,8 @@ async fn of_repo(app: &App, caller: &Caller, owner: &str, repo: &str) -> Answer<
 
 /// What jobs of a repository get of its organization.
 async fn above_repo(app: &App, caller: &Caller, owner: &str, repo: &str) -> Answer<Whose> {
-    let found = repos::find(app, caller, Right::Write, &format!("{owner}/{repo}")).await?.0;
-    Ok((found.org, Holder::Org(found.org)))
+    let (org, _) = of_repo(app, caller, owner, repo).await?;
+    Ok((org, Holder::Org(org)))
 }
 
 async fn of_organization(app: &App, caller: &Caller, org: &str) -> Answer<Whose> {
@@ -69,26 +70,44 @@ async fn all_variables(app: &App, whose: Whose) -> Answer<Vec<Variable>> {
     Ok(settings::variables(app, whose).await?.into_iter().map(shown).collect())
 }
 
-async fn list_secrets(
-    app: &App,
-    whose: Whose,
-    (window, asked): (Window, &Asked),
-) -> Answer<(HeaderMap, Reply<Secrets>)> {
-    let all = all_secrets(app, whose).await?;
-    let total_count = all.len() as u64;
-    let secrets = all.into_iter().skip(window.skip).take(window.take).collect();
-    Ok((window.links(app, asked, total_count), Reply(Secrets { total_count, secrets })))
+/// Somebody asks for a page of what some place has.
+struct Page {
+    app: Shared,
+    caller: Caller,
+    asked: Asked,
+    window: Window,
 }
 
-async fn list_variables(
-    app: &App,
-    whose: Whose,
-    (window, asked): (Window, &Asked),
-) -> Answer<(HeaderMap, Reply<Variables>)> {
-    let all = all_variables(app, whose).await?;
-    let total_count = all.len() as u64;
-    let variables = all.into_iter().skip(window.skip).take(window.take).collect();
-    Ok((window.links(app, asked, total_count), Reply(Variables { total_count, variables })))
+impl FromRequestParts<Shared> for Page {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Answer<Self> {
+        let caller = Caller::from_request_parts(parts, app).await?;
+        let Ok(asked) = Asked::from_request_parts(parts, app).await;
+        let Params(paging) = Params::<Paging>::from_request_parts(parts, app).await?;
+        Ok(Self { app: Shared::clone(app), caller, asked, window: paging.window()? })
+    }
+}
+
+/// A page, with links to others.
+type Listed<T> = Answer<(HeaderMap, Reply<T>)>;
+
+impl Page {
+    async fn secrets(self, whose: Whose) -> Listed<Secrets> {
+        let all = all_secrets(&self.app, whose).await?;
+        Ok(self.piece(all, |total_count, secrets| Secrets { total_count, secrets }))
+    }
+
+    async fn variables(self, whose: Whose) -> Listed<Variables> {
+        let all = all_variables(&self.app, whose).await?;
+        Ok(self.piece(all, |total_count, variables| Variables { total_count, variables }))
+    }
+
+    fn piece<T, L>(self, all: Vec<T>, list: impl Fn(u64, Vec<T>) -> L) -> (HeaderMap, Reply<L>) {
+        let (total, Window { skip, take, .. }) = (all.len() as u64, self.window);
+        let piece = all.into_iter().skip(skip).take(take).collect();
+        (self.window.links(&self.app, &self.asked, total), Reply(list(total, piece)))
+    }
 }
 
 #[utoipa::path(
@@ -97,15 +116,11 @@ async fn list_variables(
     responses((status = 200, body = Secrets), Problems)
 )]
 async fn secrets_of_repo(
-    State(app): State<Shared>,
-    caller: Caller,
+    page: Page,
     Path((owner, repo)): Path<(String, String)>,
-    asked: Asked,
-    Params(paging): Params<Paging>,
-) -> Answer<(HeaderMap, Reply<Secrets>)> {
-    let window = paging.window()?;
-    let whose = of_repo(&app, &caller, &owner, &repo).await?;
-    list_secrets(&app, whose, (window, &asked)).await
+) -> Listed<Secrets> {
+    let whose = of_repo(&page.app, &page.caller, &owner, &repo).await?;
+    page.secrets(whose).await
 }
 
 #[utoipa::path(
@@ -129,16 +144,9 @@ async fn secret_of_repo(
     params(("org" = String, Path), Paging),
     responses((status = 200, body = Secrets), Problems)
 )]
-async fn secrets_of_organization(
-    State(app): State<Shared>,
-    caller: Caller,
-    Path(org): Path<String>,
-    asked: Asked,
-    Params(paging): Params<Paging>,
-) -> Answer<(HeaderMap, Reply<Secrets>)> {
-    let window = paging.window()?;
-    let whose = of_organization(&app, &caller, &org).await?;
-    list_secrets(&app, whose, (window, &asked)).await
+async fn secrets_of_organization(page: Page, Path(org): Path<String>) -> Listed<Secrets> {
+    let whose = of_organization(&page.app, &page.caller, &org).await?;
+    page.secrets(whose).await
 }
 
 #[utoipa::path(
@@ -147,15 +155,11 @@ async fn secrets_of_organization(
     responses((status = 200, body = Variables), Problems)
 )]
 async fn variables_of_repo(
-    State(app): State<Shared>,
-    caller: Caller,
+    page: Page,
     Path((owner, repo)): Path<(String, String)>,
-    asked: Asked,
-    Params(paging): Params<Paging>,
-) -> Answer<(HeaderMap, Reply<Variables>)> {
-    let window = paging.window()?;
-    let whose = of_repo(&app, &caller, &owner, &repo).await?;
-    list_variables(&app, whose, (window, &asked)).await
+) -> Listed<Variables> {
+    let whose = of_repo(&page.app, &page.caller, &owner, &repo).await?;
+    page.variables(whose).await
 }
 
 #[utoipa::path(
@@ -179,16 +183,9 @@ async fn variable_of_repo(
     params(("org" = String, Path), Paging),
     responses((status = 200, body = Variables), Problems)
 )]
-async fn variables_of_organization(
-    State(app): State<Shared>,
-    caller: Caller,
-    Path(org): Path<String>,
-    asked: Asked,
-    Params(paging): Params<Paging>,
-) -> Answer<(HeaderMap, Reply<Variables>)> {
-    let window = paging.window()?;
-    let whose = of_organization(&app, &caller, &org).await?;
-    list_variables(&app, whose, (window, &asked)).await
+async fn variables_of_organization(page: Page, Path(org): Path<String>) -> Listed<Variables> {
+    let whose = of_organization(&page.app, &page.caller, &org).await?;
+    page.variables(whose).await
 }
 
 /// Names of the organization's secrets that jobs of a repository get, too
@@ -198,15 +195,11 @@ async fn variables_of_organization(
     responses((status = 200, body = Secrets), Problems)
 )]
 async fn secrets_above_repo(
-    State(app): State<Shared>,
-    caller: Caller,
+    page: Page,
     Path((owner, repo)): Path<(String, String)>,
-    asked: Asked,
-    Params(paging): Params<Paging>,
-) -> Answer<(HeaderMap, Reply<Secrets>)> {
-    let window = paging.window()?;
-    let whose = above_repo(&app, &caller, &owner, &repo).await?;
-    list_secrets(&app, whose, (window, &asked)).await
+) -> Listed<Secrets> {
+    let whose = above_repo(&page.app, &page.caller, &owner, &repo).await?;
+    page.secrets(whose).await
 }
 
 /// The organization's variables that jobs of a repository get, too
@@ -216,13 +209,9 @@ async fn secrets_above_repo(
     responses((status = 200, body = Variables), Problems)
 )]
 async fn variables_above_repo(
-    State(app): State<Shared>,
-    caller: Caller,
+    page: Page,
     Path((owner, repo)): Path<(String, String)>,
-    asked: Asked,
-    Params(paging): Params<Paging>,
-) -> Answer<(HeaderMap, Reply<Variables>)> {
-    let window = paging.window()?;
-    let whose = above_repo(&app, &caller, &owner, &repo).await?;
-    list_variables(&app, whose, (window, &asked)).await
+) -> Listed<Variables> {
+    let whose = above_repo(&page.app, &page.caller, &owner, &repo).await?;
+    page.variables(whose).await
 }
