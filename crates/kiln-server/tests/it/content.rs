@@ -8,11 +8,12 @@ use kiln_core::value::{Object, Value as Any};
 use kiln_proto::job::Job;
 use kiln_server::service::context::Context;
 use kiln_store::Tx;
+use kiln_store::directory::members::Role;
 use kiln_store::runs::NewRun;
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 
-use crate::api::people::{Reply, reply};
+use crate::api::people::{As, Reply, person, reply};
 use crate::blobs::{hash, noise, put};
 use crate::runner::{LINUX, Reporter, Runner, completion, good};
 use crate::support::{Place, Server};
@@ -393,14 +394,28 @@ async fn an_artifact_is_replaced_when_the_new_one_is_complete(server: Server) {
     let reserved = job.post("artifacts", new.clone()).await.expect(201);
     assert_eq!(job.post("artifacts", new).await.expect(201), reserved);
     assert_eq!(found().await, [hash(b"one")], "there is always one");
-    let sent = job.send(b"two").await;
     let path = format!("artifacts/{}/complete", reserved["id"]);
+    // Bytes that never came complete nothing, and take nobody's place.
+    let never = json!({ "hash": hash(b"never sent"), "size": 10 });
+    job.post(&path, never).await.problem(409);
+    assert_eq!(found().await, [hash(b"one")]);
+    let sent = job.send(b"two").await;
     let made = job.post(&path, sent.clone()).await.expect(200);
     assert_eq!(
         (&made["name"], job.post(&path, sent).await.expect(200)),
         (&json!("dist"), made.clone())
     );
     assert_eq!(found().await, [hash(b"two")]);
+    // Nor does one that its job never completed.
+    let again = json!({ "name": "dist", "overwrite": true });
+    job.post("artifacts", again).await.expect(201);
+    job.end().await;
+    let person = person(&server, "ada", As::member(place.org, Role::Developer)).await;
+    let path = format!("/repos/acme/app/actions/runs/{}/artifacts", job.job.run_id);
+    let left = person.get(&path).await.expect(200);
+    let digests: Vec<&Value> =
+        left["artifacts"].as_array().unwrap().iter().map(|one| &one["digest"]).collect();
+    assert_eq!(digests, [&json!(format!("sha256:{}", hash(b"two")))]);
 }
 
 on_both! {

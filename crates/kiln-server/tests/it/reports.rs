@@ -10,10 +10,12 @@ use kiln_server::logs::LogId;
 use kiln_store::runs::{self, Happened, JobNews, RunView, Word};
 use kiln_store::{Scope, Tx};
 use kiln_testkit::database::Database;
+use serde_json::json;
 
 use crate::api::people::{As, person};
 use crate::runner::{LINUX, Reporter, Runner, completion, good, refused};
 use crate::support::{Options, Place, SYSTEM, Server};
+use crate::web::browser::Browser;
 
 const JOB: &str = "  build: {runs-on: linux, steps: [{run: 'true'}]}\n";
 
@@ -68,6 +70,77 @@ async fn a_start_is_heard_with_its_number(server: Server) {
     let said = Complete { sequence: 3, ..completion("success") };
     let completed: Completed = good(reporter.completing(&said).send().await.unwrap()).await;
     assert_eq!(completed.conclusion, "success");
+}
+
+on_both!(
+    /// S6, O1
+    a_re_run_shows_what_those_said_that_it_took_over
+);
+
+async fn a_re_run_shows_what_those_said_that_it_took_over(server: Server) {
+    let place = server.repository("acme", "app").await;
+    let (_, key) = server.pool(Some(place.org), "builders").await;
+    let runner = Runner::new(&server, &key, "one", LINUX).await;
+    let jobs = ["good", "bad"];
+    let job = |name: &&str| format!("  {name}: {{runs-on: linux, steps: [{{run: 'true'}}]}}\n");
+    let run = server.run(&place, &jobs.iter().map(job).collect::<String>()).await;
+    for nonce in ["a", "b", "c", "d"] {
+        let claimed = runner.claim(nonce, 5).await.unwrap();
+        let reporter = Reporter::new(&server, &claimed);
+        // The first claim of each comes to nothing.
+        if claimed.attempt == 1 {
+            assert!(reporter.returning().send().await.unwrap().status().is_success());
+            continue;
+        }
+        let name = claimed.job_name.as_str();
+        let message = format!("said by {name}");
+        let remark =
+            Annotation { severity: "warning".to_owned(), message, ..Annotation::default() };
+        let summary = What::Summary { step: 0, markdown: format!("# {name}") };
+        let events = vec![What::started(), What::Annotation(remark), summary];
+        good::<Heard>(reporter.telling(1, events).send().await.unwrap()).await;
+        let end = if name == "good" { "success" } else { "failure" };
+        let said = Complete { sequence: 3, ..completion(end) };
+        good::<Completed>(reporter.completing(&said).send().await.unwrap()).await;
+    }
+    let root = person(&server, "root", As::administrator()).await;
+    let path = format!("/api/runs/{}", run.0);
+    root.post(&format!("{path}/rerun"), json!({ "failed": true })).await.expect(201);
+    let detail = root.get(&path).await.expect(200);
+    let shown = |name: &str| {
+        let jobs = detail["jobs"].as_array().unwrap();
+        jobs.iter().find(|job| job["name"] == name).unwrap().clone()
+    };
+    let (taken, again) = (shown("good"), shown("bad"));
+    assert_eq!((&detail["attempt"], &taken["run_attempt"]), (&json!(2), &json!(1)));
+    assert_eq!(taken["claims"][0]["outcome"], "returned", "{taken:#}");
+    assert_eq!(again["claims"], json!([]), "what runs again begins anew");
+    let remarks = root.get(&format!("{path}/annotations")).await.expect(200)["items"].clone();
+    assert_eq!(remarks.as_array().unwrap().len(), 1, "{remarks:#}");
+    assert_eq!(
+        (&remarks[0]["message"], &remarks[0]["job"]),
+        (&json!("said by good"), &json!("good"))
+    );
+    assert_eq!(remarks[0]["job_id"], taken["id"]);
+    let summaries = root.get(&format!("{path}/summaries")).await.expect(200)["items"].clone();
+    assert_eq!(summaries.as_array().unwrap().len(), 1, "{summaries:#}");
+    assert_eq!(
+        (&summaries[0]["markdown"], &summaries[0]["job_id"]),
+        (&json!("# good"), &taken["id"])
+    );
+    // Clients of GitHub find it with the job of either attempt.
+    let first = root.get(&format!("{path}?attempt=1")).await.expect(200);
+    for id in [&taken["id"], &first["jobs"][0]["id"]] {
+        let path = format!("/repos/acme/app/check-runs/{id}/annotations");
+        let found = root.get(&path).await.expect(200);
+        assert_eq!(found[0]["message"], "said by good", "{found:#}");
+    }
+    // The attempt before is as it was.
+    let remarks = root.get(&format!("{path}/annotations?attempt=1")).await.expect(200);
+    assert_eq!(remarks["items"].as_array().unwrap().len(), 2);
+    let browser = Browser::of(&root).await;
+    let page = browser.get(&format!("/acme/app/actions/runs/{}", run.0)).await.expect(200);
+    page.has(&["said by good", "/annotations/0?attempt=2\">good</a>"]);
 }
 
 on_both!(

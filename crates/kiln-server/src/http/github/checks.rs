@@ -63,7 +63,8 @@ async fn annotations(
     let work =
         async move |tx: &mut Tx<'_>| events::annotations(tx, scope, run, attempt, REMARKS).await;
     let said = app.store.read(work).await?;
-    let of_job = said.iter().filter(|(of, _)| of.is_some() && *of == job.id);
+    // What a re-run took over said so in the attempt that it ran in.
+    let of_job = said.iter().filter(|(of, _)| of.is_some() && *of == job.logged());
     let all: Vec<Annotation> = of_job.map(|(_, said)| shown(said)).collect();
     let links = window.links(&app, &asked, all.len() as u64);
     let piece = all.into_iter().skip(window.skip).take(window.take).collect();

@@ -13,21 +13,21 @@ use crate::support::{Place, Server};
 
 /// What came back.
 #[derive(Debug)]
-pub(super) struct Page {
-    pub(super) status: StatusCode,
-    pub(super) headers: header::HeaderMap,
-    pub(super) text: String,
+pub(crate) struct Page {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: header::HeaderMap,
+    pub(crate) text: String,
 }
 
 impl Page {
     #[track_caller]
-    pub(super) fn expect(self, status: u16) -> Self {
+    pub(crate) fn expect(self, status: u16) -> Self {
         assert_eq!(self.status.as_u16(), status, "{}", self.text);
         self
     }
 
     #[track_caller]
-    pub(super) fn has(self, parts: &[&str]) -> Self {
+    pub(crate) fn has(self, parts: &[&str]) -> Self {
         for part in parts {
             assert!(self.text.contains(part), "no `{part}` in {}", self.text);
         }
@@ -35,7 +35,7 @@ impl Page {
     }
 
     #[track_caller]
-    pub(super) fn lacks(self, parts: &[&str]) -> Self {
+    pub(crate) fn lacks(self, parts: &[&str]) -> Self {
         for part in parts {
             assert!(!self.text.contains(part), "`{part}` in {}", self.text);
         }
@@ -44,14 +44,14 @@ impl Page {
 
     /// Where it leads.
     #[track_caller]
-    pub(super) fn location(&self) -> &str {
+    pub(crate) fn location(&self) -> &str {
         assert!(self.status.is_redirection(), "{} {}", self.status, self.text);
         self.headers["location"].to_str().unwrap()
     }
 }
 
 /// A text as a part of an address or a form.
-pub(super) fn encoded(text: &str) -> String {
+pub(crate) fn encoded(text: &str) -> String {
     text.bytes().fold(String::new(), |mut out, byte| {
         let _ = write!(out, "%{byte:02X}");
         out
@@ -60,14 +60,14 @@ pub(super) fn encoded(text: &str) -> String {
 
 /// Somebody in front of a browser.
 #[derive(Debug)]
-pub(super) struct Browser<'s> {
-    pub(super) server: &'s Server,
-    pub(super) cookie: Option<String>,
+pub(crate) struct Browser<'s> {
+    pub(crate) server: &'s Server,
+    pub(crate) cookie: Option<String>,
     client: reqwest::Client,
 }
 
 impl<'s> Browser<'s> {
-    pub(super) fn new(server: &'s Server) -> Self {
+    pub(crate) fn new(server: &'s Server) -> Self {
         let client = reqwest::Client::builder()
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
@@ -77,7 +77,7 @@ impl<'s> Browser<'s> {
     }
 
     /// One that has signed in with a token.
-    pub(super) async fn of(person: &Person<'s>) -> Self {
+    pub(crate) async fn of(person: &Person<'s>) -> Self {
         let mut browser = Self::new(person.server);
         let form = [("token", person.token.as_str())];
         let page = browser.send(browser.form("/sign-in", &form)).await;
@@ -86,12 +86,12 @@ impl<'s> Browser<'s> {
         browser
     }
 
-    pub(super) fn keep(&mut self, page: &Page) {
+    pub(crate) fn keep(&mut self, page: &Page) {
         let line = page.headers["set-cookie"].to_str().unwrap();
         self.cookie = Some(line.split(';').next().unwrap().to_owned());
     }
 
-    pub(super) fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
+    pub(crate) fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
         let request = self.client.request(method, self.server.url(path));
         let request = request.header(header::ACCEPT, "text/html");
         match &self.cookie {
@@ -100,18 +100,18 @@ impl<'s> Browser<'s> {
         }
     }
 
-    pub(super) async fn send(&self, request: reqwest::RequestBuilder) -> Page {
+    pub(crate) async fn send(&self, request: reqwest::RequestBuilder) -> Page {
         let response = request.send().await.unwrap();
         let (status, headers) = (response.status(), response.headers().clone());
         Page { status, headers, text: response.text().await.unwrap() }
     }
 
-    pub(super) async fn get(&self, path: &str) -> Page {
+    pub(crate) async fn get(&self, path: &str) -> Page {
         self.send(self.request(Method::GET, path)).await
     }
 
     /// Sends a form.
-    pub(super) fn form(&self, path: &str, fields: &[(&str, &str)]) -> reqwest::RequestBuilder {
+    pub(crate) fn form(&self, path: &str, fields: &[(&str, &str)]) -> reqwest::RequestBuilder {
         let pairs =
             fields.iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(value)));
         let body = pairs.collect::<Vec<_>>().join("&");
@@ -120,14 +120,14 @@ impl<'s> Browser<'s> {
     }
 
     /// What the forms of this session carry, as a page has it.
-    pub(super) async fn form_token(&self) -> String {
+    pub(crate) async fn form_token(&self) -> String {
         let page = self.get("/runners").await.expect(200).text;
         let rest = page.split("name=\"form_token\" value=\"").nth(1).unwrap();
         rest.split('"').next().unwrap().to_owned()
     }
 
     /// Presses a button: a form with the token of the session.
-    pub(super) async fn press(&self, path: &str, fields: &[(&str, &str)]) -> Page {
+    pub(crate) async fn press(&self, path: &str, fields: &[(&str, &str)]) -> Page {
         let token = self.form_token().await;
         let form: Vec<(&str, &str)> =
             [("form_token", token.as_str())].into_iter().chain(fields.iter().copied()).collect();
@@ -136,7 +136,7 @@ impl<'s> Browser<'s> {
 }
 
 /// Two jobs, one after the other.
-pub(super) const TWO: &str = "name: Two
+pub(crate) const TWO: &str = "name: Two
 on: [push, workflow_dispatch]
 jobs:
   build:
@@ -150,17 +150,17 @@ jobs:
 ";
 
 /// A repository with a run under way, whose first job has a log.
-pub(super) struct World<'s> {
-    pub(super) ada: Person<'s>,
-    pub(super) place: Place,
-    pub(super) site: Site,
-    pub(super) run: i64,
-    pub(super) log: LogId,
+pub(crate) struct World<'s> {
+    pub(crate) ada: Person<'s>,
+    pub(crate) place: Place,
+    pub(crate) site: Site,
+    pub(crate) run: i64,
+    pub(crate) log: LogId,
     claimed: kiln_store::claims::Claimed,
 }
 
 impl<'s> World<'s> {
-    pub(super) async fn new(server: &'s Server) -> Self {
+    pub(crate) async fn new(server: &'s Server) -> Self {
         let place = server.repository("acme", "app").await;
         let ada = person(server, "adam", As::administrator()).await;
         commit(server, &place, &[("ci.yml", TWO)]);
@@ -172,13 +172,13 @@ impl<'s> World<'s> {
     }
 
     /// Another commit, and the run that it makes.
-    pub(super) async fn again(&self, server: &Server) -> i64 {
+    pub(crate) async fn again(&self, server: &Server) -> i64 {
         commit(server, &self.place, &[("ci.yml", TWO)]);
         self.ada.trigger(&self.place, empty()).await
     }
 
     /// The first job prints these lines, each of a step.
-    pub(super) async fn print(&self, server: &Server, lines: &[(u32, &str)]) {
+    pub(crate) async fn print(&self, server: &Server, lines: &[(u32, &str)]) {
         let mut bytes = Vec::new();
         for (at, (step, text)) in (1_700_000_000_000..).zip(lines) {
             Line { at, step: *step, text: text.as_bytes() }.write(&mut bytes);
@@ -186,15 +186,15 @@ impl<'s> World<'s> {
         server.app.logs.append(self.log, 0, bytes.into()).await.unwrap();
     }
 
-    pub(super) async fn finish(&self, conclusion: Conclusion) {
+    pub(crate) async fn finish(&self, conclusion: Conclusion) {
         self.site.finish(&self.claimed, 1, conclusion).await;
     }
 
-    pub(super) fn path(&self, rest: &str) -> String {
+    pub(crate) fn path(&self, rest: &str) -> String {
         format!("/{}/actions/runs/{}{rest}", self.place.name, self.run)
     }
 
-    pub(super) fn job(&self, rest: &str) -> String {
+    pub(crate) fn job(&self, rest: &str) -> String {
         self.path(&format!("/job/{}{rest}", self.log.job))
     }
 }

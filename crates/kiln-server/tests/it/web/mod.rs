@@ -1,6 +1,6 @@
 //! Pages as browsers ask for them, over real HTTP.
 
-mod browser;
+pub(crate) mod browser;
 mod expired;
 mod forms;
 mod left;
