@@ -158,6 +158,12 @@ impl Permissions {
             .filter(|(_, access)| *access != Access::None)
     }
 
+    /// As much of it as `limit` gives, too.
+    #[must_use]
+    pub fn within(&self, limit: &Self) -> Self {
+        Self::from_scopes(|scope| self.get(scope).min(limit.get(scope)))
+    }
+
     /// The scopes for which this asks for more than `limit` gives.
     pub fn beyond(&self, limit: &Permissions) -> Vec<(Scope, Access, Access)> {
         self.granted()
@@ -207,6 +213,10 @@ mod tests {
         let beyond = wanted.beyond(&Permissions::read_all());
         assert_eq!(beyond, [(Scope::Contents, Access::Write, Access::Read)]);
         assert!(wanted.beyond(&Permissions::write_all()).is_empty());
+        let had = wanted.within(&Permissions::read_all());
+        let levels = [Scope::Contents, Scope::Issues, Scope::Actions].map(|scope| had.get(scope));
+        assert_eq!(levels, [Access::Read, Access::Read, Access::None]);
+        assert_eq!(wanted.within(&Permissions::write_all()), wanted);
         assert_eq!(Permissions::read_all().get(Scope::IdToken), Access::None);
     }
 }

@@ -17,6 +17,7 @@ mod event;
 mod explain;
 mod finish;
 mod footprint;
+mod granted;
 mod group;
 mod memory;
 mod ready;
@@ -30,6 +31,7 @@ pub use event::{Effect, Event, Rejected, Step};
 pub use explain::{explain, explain_one, waits_for_group};
 pub use finish::claim;
 pub use footprint::{AtHand, Wanted};
+pub use granted::{granted, written};
 pub use group::{Entry as GroupEntry, Group, MAX_WAITING, Member};
 pub use memory::{Memory, PastCall, PastJob, PastLeg, recall, remember};
 pub use state::{

@@ -1,6 +1,7 @@
 //! The engine with real workflows: text in, conclusions out.
 
 mod again;
+mod granted;
 mod groups;
 mod placement;
 mod secrets;

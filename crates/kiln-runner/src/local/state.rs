@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kiln_core::plan::matrix::leg_name;
 use kiln_core::plan::{Access, Scope};
-use kiln_core::run::{Conclusion, LegNo, LegState, Neighbourhood, NodeNo, NodeState};
+use kiln_core::run::{Conclusion, LegNo, LegState, Neighbourhood, NodeNo, NodeState, granted};
 use kiln_core::value::{Object, Value};
 use kiln_lang::engine::{
     Expressions, LegContexts, job_display_name, leg_contexts, leg_environment, leg_secrets,
@@ -48,8 +48,8 @@ impl Names<'_> {
         Queued {
             environment: leg_environment(self.expressions, self.hood, leg),
             secrets: self.secrets(leg),
-            may_identify: self.may_write(row.node, Scope::IdToken),
-            may_write_actions: self.may_write(row.node, Scope::Actions),
+            may_identify: self.may_write(leg, Scope::IdToken),
+            may_write_actions: self.may_write(leg, Scope::Actions),
             leg,
             workflow: scope.workflow,
             job: node.job,
@@ -79,16 +79,9 @@ impl Names<'_> {
             .collect())
     }
 
-    /// A job of a called workflow that says nothing of its permissions has those of the call.
-    fn may_write(&self, node: NodeNo, what: Scope) -> bool {
-        let scope = &self.hood.scopes[&self.hood.nodes[&node].scope];
-        let workflow = &self.hood.run.plan.workflows[scope.workflow];
-        let said = self.hood.job_of(node).permissions.as_ref().or(workflow.permissions.as_ref());
-        match (said, scope.caller) {
-            (Some(said), _) => said.get(what) == Access::Write,
-            (None, Some(caller)) => self.may_write(self.hood.legs[&caller].node, what),
-            (None, None) => false,
-        }
+    fn may_write(&self, leg: LegNo, what: Scope) -> bool {
+        let granted = granted(self.hood, &self.hood.run.plan.workflows, leg);
+        granted.is_some_and(|granted| granted.get(what) == Access::Write)
     }
 
     fn job_id(&self, node: NodeNo) -> &str {

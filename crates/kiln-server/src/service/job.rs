@@ -5,7 +5,7 @@ mod text;
 use bytes::Bytes;
 use kiln_core::id::{EnvironmentId, RepoId, RunnerId};
 use kiln_core::plan::{self, JobKind, Workflow};
-use kiln_core::run::Conclusion;
+use kiln_core::run::{self, Conclusion};
 use kiln_core::value::{Object, Value};
 use kiln_lang::engine::{
     Expressions, LegContexts, job_display_name, leg_contexts, leg_environment, leg_secrets,
@@ -21,7 +21,7 @@ use kiln_store::runs::{Assignment, Happened, JobNews, Report, Reported, RunFacts
 use kiln_store::{Actor, ActorKind, Duty, Page, Refusal, Scope, StoreError, Tx};
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::content::{cache_write_denied, permissions};
+use super::content::cache_write_denied;
 use super::context::Context;
 use crate::app::App;
 use crate::clock;
@@ -193,7 +193,7 @@ impl Preparing<'_> {
         let JobKind::Steps(steps) = &job.kind else {
             return Err(Unpreparable::Ever("the job calls a workflow and has no steps".to_owned()));
         };
-        let granted = permissions(&assignment.hood, &assignment.plan.workflows, assignment.leg);
+        let granted = run::granted(&assignment.hood, &assignment.plan.workflows, assignment.leg);
         let plan = text::reduced(workflow, job, granted);
         let reference = JobRef { job_id: claimed.job.0, attempt: claimed.claim };
         Ok(Job {

@@ -24,7 +24,7 @@ use crate::http::error::{Answer, Failure};
 
 pub use keys::rotate;
 pub use standing::Standing;
-pub(crate) use standing::{cache_write_denied, permissions};
+pub(crate) use standing::cache_write_denied;
 
 /// For audit rows.
 pub(crate) fn actor(job: JobId) -> Actor {

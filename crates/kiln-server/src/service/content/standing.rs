@@ -1,7 +1,7 @@
 //! Where a job stands: its run, whose code it is, and what its workflow grants it.
 
-use kiln_core::plan::{Access, Job, Permissions, Scope, Workflow};
-use kiln_core::run::{LegNo, Neighbourhood};
+use kiln_core::plan::{Access, Permissions, Scope};
+use kiln_core::run::{granted, written};
 use kiln_core::value::Value;
 use kiln_lang::engine::{Expressions, leg_environment};
 use kiln_store::claims::{Claimed, Lease};
@@ -105,8 +105,9 @@ impl Standing {
     /// The path of the file that the job is written in.
     pub(super) fn file(&self) -> &str {
         let Assignment { hood, leg, plan, .. } = &self.assignment;
-        let place = place(hood, &plan.workflows, *leg).map(|(workflow, ..)| workflow.path.as_str());
-        let path = place.unwrap_or(&self.run().workflow_path);
+        let written = written(hood, &plan.workflows, *leg);
+        let path = written.map(|(workflow, ..)| workflow.path.as_str());
+        let path = path.unwrap_or(&self.run().workflow_path);
         path.strip_prefix("./").unwrap_or(path)
     }
 
@@ -123,7 +124,7 @@ impl Standing {
 
     fn granted(&self) -> Option<Permissions> {
         let Assignment { hood, leg, plan, .. } = &self.assignment;
-        permissions(hood, &plan.workflows, *leg)
+        granted(hood, &plan.workflows, *leg)
     }
 
     /// Whether its workflow, and each that calls it, grants it to say who it is.
@@ -142,34 +143,4 @@ pub(crate) fn cache_write_denied(run: &RunFacts) -> Option<String> {
     Some(format!(
         "cache write denied: a run of `{event}` may only read the caches of `{reference}`"
     ))
-}
-
-/// The file and the job of a leg, and the leg that calls that file.
-fn place<'a>(
-    hood: &Neighbourhood,
-    workflows: &'a [Workflow],
-    leg: LegNo,
-) -> Option<(&'a Workflow, &'a Job, Option<LegNo>)> {
-    let node = hood.nodes.get(&hood.legs.get(&leg)?.node)?;
-    let scope = hood.scopes.get(&node.scope)?;
-    let workflow = workflows.get(scope.workflow)?;
-    Some((workflow, workflow.jobs.get(node.job)?, scope.caller))
-}
-
-/// What a job was granted in words: by itself, by its file, or else by whoever calls that. To say who it is,
-/// all of them must grant; nobody has that without a word.
-pub(crate) fn permissions(
-    hood: &Neighbourhood,
-    workflows: &[Workflow],
-    leg: LegNo,
-) -> Option<Permissions> {
-    let (workflow, job, caller) = place(hood, workflows, leg)?;
-    let above = caller.map(|caller| permissions(hood, workflows, caller));
-    let own = job.permissions.as_ref().or(workflow.permissions.as_ref());
-    let Some(mut own) = own.cloned() else { return above.flatten() };
-    let withheld = |above: Permissions| above.get(Scope::IdToken) != Access::Write;
-    if above.is_some_and(|above| above.is_none_or(withheld)) {
-        own.set(Scope::IdToken, Access::None);
-    }
-    Some(own)
 }
