@@ -256,7 +256,7 @@ Examples:
   kiln logs r-9ix --follow               as it is written, until the job ends
   kiln logs https://ci.example.com/me/app/actions/runs/12345/job/67890
   kiln logs j-2kq --step 3 --tail 50 --timestamps
-  kiln logs r-9ix --grep 'error.E' -E    lines that fit, of all its jobs
+  kiln logs r-9ix --grep 'error.E' -E    lines that fit, of all its jobs and attempts
   kiln logs --all --grep 'timed out'     in all runs of this repository, the newest first
   kiln logs j-2kq --since 10m --follow   what came in the last ten minutes, and what comes
   kiln logs j-2kq --lines 120-130        or the address of a page, with #L120-L130
@@ -301,7 +301,7 @@ pub(crate) struct LogsArgs {
     #[arg(long, value_name = "FROM[-TO]", conflicts_with_all = ["tail", "follow", "failed", "all"])]
     pub(crate) lines: Option<Lines>,
 
-    /// Only lines with this text; of all jobs, unless one is named
+    /// Only lines with this text; of all jobs of all attempts, unless one is named
     #[arg(long, short, value_name = "TEXT")]
     pub(crate) grep: Option<String>,
 

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use kiln_proto::api::{Me, Page, Run};
+use kiln_proto::api::{Job, Me, Page, Run};
 
 use crate::fake::{Asked, Fake, Reply, job, run};
 use crate::{Answer, Place};
@@ -434,6 +434,59 @@ fn a_log_is_of_the_job_that_failed_and_says_which_that_is() {
         &["no step `9`"],
     );
     check(&answer(at(&place, &fake, &["logs", "nonsense"])), 2, &["names no run or job"]);
+}
+
+/// A run of two attempts: the second ran `test` again, its second claim at last, and took `lint` over.
+fn two_attempts(asked: &Asked) -> Reply {
+    let line = asked.line.as_str();
+    if let Some(rest) = line.strip_prefix("GET /api/jobs/") {
+        let (id, _) = rest.split_once('/').expect("it is about the log");
+        let claim = if line.contains("attempt=2") { 2 } else { 1 };
+        let text = format!("1 1794807075250 1 needle of {id} in claim {claim}\n");
+        return Reply::body(
+            200,
+            "text/plain",
+            if from(asked) == 1 { text.as_bytes() } else { b"" },
+        );
+    }
+    let job = |id, name: &str, run_attempt, attempt| Job {
+        run_attempt,
+        attempt,
+        ..job(id, name, "completed", Some("failure"))
+    };
+    let (attempt, jobs) = if line.contains("attempt=1") {
+        (1, vec![job(7, "lint", 1, 1), job(8, "test", 1, 1)])
+    } else {
+        (2, vec![job(17, "lint", 1, 1), job(18, "test", 2, 2)])
+    };
+    let mut detail = run("completed", Some("failure"), jobs);
+    detail.run.attempt = attempt;
+    Reply::json(200, &detail)
+}
+
+/// C9
+#[test]
+fn a_search_in_a_run_looks_into_every_attempt_and_claim_and_says_which() {
+    let place = Place::new();
+    let fake = Fake::new(|asked, _| two_attempts(asked));
+    let grep = |more: &[&str]| {
+        let words = [&["logs", "r-9ix", "--grep", "needle"], more].concat();
+        answer(at(&place, &fake, &words)).code(0).out.clone()
+    };
+    let line = |heading: &str, id: u32, claim: u32| {
+        format!("── {heading}\n▸ Test\nneedle of {id} in claim {claim}\n")
+    };
+    let first = [line("lint attempt 1", 7, 1), line("test attempt 1", 8, 1)].concat();
+    let again = [line("test attempt 2, claim 1", 18, 1), line("test attempt 2, claim 2", 18, 2)];
+    assert_eq!(grep(&[]), first + &again.concat());
+    assert_eq!(grep(&["--attempt", "1"]), [line("lint", 7, 1), line("test", 8, 1)].concat());
+    // One that is named has what it took over.
+    let taken = line("lint attempt 1", 17, 1);
+    assert_eq!(grep(&["--attempt", "2"]), taken + &again.concat());
+    assert_eq!(grep(&["--claim", "2"]), again[1]);
+    let said = grep(&["--json", "--claim", "2"]);
+    let said: serde_json::Value = serde_json::from_str(&said).expect("it is JSON");
+    assert_eq!((&said["run_attempt"], &said["attempt"]), (&2.into(), &2.into()), "{said}");
 }
 
 #[test]

@@ -262,6 +262,47 @@ jobs:
         assert!(shown.starts_with("── speak r-") && shown.contains(&expected[0]), "{shown}");
     }
 
+    /// C9
+    fn a_line_is_found_in_every_attempt_of_a_run(world) {
+        let server = world.server("server");
+        let _runner = world.runner(&server, "one", &["linux"]);
+        world.repository(
+            &server,
+            "app",
+            "
+on: push
+jobs:
+  good: {runs-on: linux, steps: [{run: 'echo the needle of $GITHUB_JOB'}]}
+  bad:
+    runs-on: linux
+    steps:
+      - run: |
+          echo the needle of $GITHUB_JOB in $GITHUB_RUN_ATTEMPT
+          test $GITHUB_RUN_ATTEMPT -gt 1
+",
+        );
+        let run = world.trigger(&server, "app");
+        assert_eq!(world.ended(&server, run)["conclusion"], "failure");
+        ask(&world, &server, &["rerun", &run.to_string(), "--failed"]);
+        assert_eq!(world.ended(&server, run)["conclusion"], "success");
+        let words = ["logs", &run.to_string(), "-E", "--grep", "^the needle"];
+        let shown = ask(&world, &server, &words);
+        let mut lines: Vec<&str> = shown.lines().filter(|line| !line.starts_with('▸')).collect();
+        // Which of the two came first is not what this is about.
+        if lines.first() == Some(&"── bad attempt 1") {
+            lines[..4].rotate_left(2);
+        }
+        let expected = [
+            "── good attempt 1",
+            "the needle of good",
+            "── bad attempt 1",
+            "the needle of bad in 1",
+            "── bad attempt 2",
+            "the needle of bad in 2",
+        ];
+        assert_eq!(lines, expected, "{shown}");
+    }
+
     /// C11 S7
     fn what_a_killed_runner_printed_is_kept_and_the_next_try_has_a_log_of_its_own(world) {
         let server = world.server("server");

@@ -59,6 +59,29 @@ fn place(jobs: &[String]) -> Place {
     place
 }
 
+/// R7, P1: a called workflow has at most what its caller has.
+#[test]
+fn a_called_workflow_cannot_say_who_it_is_unless_its_caller_may() {
+    let may = super::script("assert.ok(await core.getIDToken('x'));");
+    let may_not = super::script(
+        "await assert.rejects(core.getIDToken('x'), /ACTIONS_ID_TOKEN_REQUEST_URL/);",
+    );
+    for (caller, step) in [("", may_not), ("    permissions: {id-token: write}\n", may)] {
+        let place = Place::new();
+        write(&place, &[super::job("inner", "    permissions: {id-token: write}\n", &[step])]);
+        let text = fs::read_to_string(place.path().join(".github/workflows/ci.yml"));
+        let text = text.expect("it was just written");
+        let called = text.replacen("on: [push, workflow_dispatch]", "on: workflow_call", 1);
+        assert_ne!(called, text);
+        place.file(".github/workflows/called.yml", called);
+        let call = "    uses: ./.github/workflows/called.yml\n";
+        let text = format!("on: push\njobs:\n  call:\n{caller}{call}");
+        place.file(".github/workflows/ci.yml", text);
+        commit_all(place.path());
+        place.kiln(&["run", ".github/workflows/ci.yml"]).code(0);
+    }
+}
+
 /// R5
 #[test]
 fn a_run_says_which_artifacts_it_left_and_where() {

@@ -64,7 +64,7 @@ async fn show(
         return failed(args, client, &detail, wanted.as_deref(), console).await;
     }
     if args.grep.is_some() && wanted.is_none() && !args.follow {
-        return everywhere(args, client, &detail, console).await;
+        return everywhere(args, client, target, detail, console).await;
     }
     let job = match choose::job(&detail, wanted.as_deref()) {
         Ok(job) => job,
@@ -163,7 +163,7 @@ async fn one(
         console.note_line(&format!("{}; `--claim {last}` shows its log", tried(past)));
     }
     let mut log = Log::of(client, id, claim, choice(args, only));
-    let mut printer = Printer::new(console, form(args), job);
+    let mut printer = Printer::new(console, form(args), job).of_claim(claim);
     log.read(&mut printer).await?;
     if args.grep.is_some() || args.since.is_some() {
         return Ok(if printer.printed == 0 { Outcome::Errors } else { Outcome::Clean });
@@ -230,23 +230,52 @@ async fn failed(
     Ok(Outcome::Clean)
 }
 
-/// What is looked for, in the logs of all jobs.
+/// What is looked for, in the logs of all jobs: of every attempt unless one was named, each job where it ran.
 async fn everywhere(
     args: &LogsArgs,
     client: &Client,
-    detail: &RunDetail,
+    target: &Target,
+    last: RunDetail,
     console: &mut Console,
 ) -> Result<Outcome> {
     let mut found = false;
-    for job in detail.jobs.iter().filter(|job| job.attempt > 0) {
+    if args.attempt.or(target.attempt).is_some() {
+        found = in_jobs(args, client, last.jobs.iter(), last.run.attempt, console).await?;
+    } else {
+        let (run, attempts) = (last.run.id.to_string(), last.run.attempt);
+        for attempt in 1..attempts {
+            let earlier = client.run(&run, Some(attempt)).await?;
+            let ran = earlier.jobs.iter().filter(|job| job.run_attempt == attempt);
+            found |= in_jobs(args, client, ran, attempts, console).await?;
+        }
+        let ran = last.jobs.iter().filter(|job| job.run_attempt == attempts);
+        found |= in_jobs(args, client, ran, attempts, console).await?;
+    }
+    Ok(if found { Outcome::Clean } else { Outcome::Errors })
+}
+
+/// Looks into the logs of these jobs, of all their claims unless one was named. Says whether something was found.
+async fn in_jobs<'j>(
+    args: &LogsArgs,
+    client: &Client,
+    jobs: impl Iterator<Item = &'j Job>,
+    attempts: u32,
+    console: &mut Console,
+) -> Result<bool> {
+    let mut found = false;
+    for job in jobs {
         // A job may have no such step where another has.
         let steps = only(job, args.step.as_deref());
         let (Some(id), Ok(steps)) = (job.id, steps) else { continue };
-        let mut printer = Printer::new(console, form(args), job).with_heading();
-        Log::of(client, id, job.attempt, choice(args, steps)).read(&mut printer).await?;
-        found |= printer.printed > 0;
+        for claim in (1..=job.attempt).filter(|claim| args.claim.is_none_or(|one| one == *claim)) {
+            let heading = print::heading_among(job, attempts, claim);
+            let printer = Printer::new(console, form(args), job).of_claim(claim);
+            let mut printer = printer.with_heading(heading);
+            Log::of(client, id, claim, choice(args, steps.clone())).read(&mut printer).await?;
+            found |= printer.printed > 0;
+        }
     }
-    Ok(if found { Outcome::Clean } else { Outcome::Errors })
+    Ok(found)
 }
 
 /// The log of a job as it grows, from claim to claim, until the job is over.
@@ -270,9 +299,10 @@ async fn follow(
             (Err(why), None) => return Ok(nothing(&why, console)),
         };
         let choice = Choice { tail: tail_first.take(), ..choice(args, only) };
-        let mut log = Log::of(client, id, args.claim.unwrap_or(job.attempt), choice);
+        let claim = args.claim.unwrap_or(job.attempt);
+        let mut log = Log::of(client, id, claim, choice);
         let known = job.clone();
-        let mut printer = Printer::new(console, form(args), &known);
+        let mut printer = Printer::new(console, form(args), &known).of_claim(claim);
         let ended = log.follow(&mut printer).await?;
         if console.is_closed() || args.claim.is_some() {
             return Ok(Outcome::Clean);

@@ -27,8 +27,10 @@ pub(super) struct Printer<'p> {
     pub(super) console: &'p mut Console,
     form: Form,
     job: &'p Job,
-    /// Whether the name of the job comes before the first line.
-    heading: bool,
+    /// Whose log it is.
+    claim: u32,
+    /// What comes before the first line.
+    heading: Option<String>,
     step: Option<u32>,
     text: Vec<u8>,
     pub(super) printed: u64,
@@ -36,12 +38,18 @@ pub(super) struct Printer<'p> {
 
 impl<'p> Printer<'p> {
     pub(super) fn new(console: &'p mut Console, form: Form, job: &'p Job) -> Self {
-        Self { console, form, job, heading: false, step: None, text: Vec::new(), printed: 0 }
+        let (claim, text) = (job.attempt, Vec::new());
+        Self { console, form, job, claim, heading: None, step: None, text, printed: 0 }
+    }
+
+    /// The lines are those of this claim.
+    pub(super) fn of_claim(self, claim: u32) -> Self {
+        Self { claim, ..self }
     }
 
     /// Says whose lines they are, if there are any.
-    pub(super) fn with_heading(self) -> Self {
-        Self { heading: true, ..self }
+    pub(super) fn with_heading(self, heading: String) -> Self {
+        Self { heading: Some(heading), ..self }
     }
 
     /// The name of a step, if it is known.
@@ -61,7 +69,8 @@ impl<'p> Printer<'p> {
                 let text = String::from_utf8_lossy(line.text);
                 let at = Timestamp(line.at).rfc3339();
                 let object = json!({
-                    "job": self.job.id, "name": self.job.name, "line": number, "step": line.step + 1,
+                    "job": self.job.id, "name": self.job.name, "run_attempt": self.job.run_attempt,
+                    "attempt": self.claim, "line": number, "step": line.step + 1,
                     "step_name": self.name(line.step), "at": at, "text": text,
                 });
                 self.text.extend_from_slice(format!("{object}\n").as_bytes());
@@ -72,9 +81,7 @@ impl<'p> Printer<'p> {
 
     fn for_people(&mut self, line: &Line<'_>, timestamps: bool) {
         let mut text = String::new();
-        if std::mem::take(&mut self.heading) {
-            text.push_str(&heading(self.job));
-        }
+        text.push_str(&self.heading.take().unwrap_or_default());
         if self.step != Some(line.step) {
             self.step = Some(line.step);
             if let Some(name) = self.name(line.step) {
@@ -117,6 +124,18 @@ impl Sink for Printer<'_> {
 /// Whose lines follow, for people.
 pub(super) fn heading(job: &Job) -> String {
     format!("{QUIET}──{QUIET:#} {}\n", one_line(&job.name))
+}
+
+/// The same where there is more than one: of which attempt of the run, and of which claim of the job.
+pub(super) fn heading_among(job: &Job, attempts: u32, claim: u32) -> String {
+    let attempt = (attempts > 1).then(|| format!("attempt {}", job.run_attempt));
+    let claim = (job.attempt > 1).then(|| format!("claim {claim}"));
+    let which: Vec<String> = attempt.into_iter().chain(claim).collect();
+    if which.is_empty() {
+        return heading(job);
+    }
+    let (name, which) = (one_line(&job.name), which.join(", "));
+    format!("{QUIET}──{QUIET:#} {name} {QUIET}{which}{QUIET:#}\n")
 }
 
 /// A line as a terminal may show it: with its colours, without anything that moves the cursor, and of a
