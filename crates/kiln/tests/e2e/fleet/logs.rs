@@ -297,7 +297,8 @@ jobs:
             "the needle of good",
             "── bad attempt 1",
             "the needle of bad in 1",
-            "── bad attempt 2",
+            // Claims are counted on: this is the number that `--claim` takes.
+            "── bad attempt 2, claim 2",
             "the needle of bad in 2",
         ];
         assert_eq!(lines, expected, "{shown}");
