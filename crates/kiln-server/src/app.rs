@@ -15,6 +15,7 @@ use crate::logs::Logs;
 use crate::logs::tails::Tails;
 use crate::seal::Vault;
 use crate::service::blobs::Arrivals;
+use crate::service::log::room::Rooms;
 use crate::service::log::usage::LogUses;
 use crate::sources::Workflows;
 use crate::storage::Storage;
@@ -35,6 +36,8 @@ pub struct App {
     pub logs: Arc<dyn Logs>,
     /// Logs that are watched on other servers.
     pub tails: Tails,
+    /// What those who follow the same log share.
+    pub rooms: Rooms,
     /// What logs take, as it was counted last.
     pub log_uses: LogUses,
     /// Where bytes lie, and the addresses under which they are sent and had.

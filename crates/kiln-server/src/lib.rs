@@ -23,6 +23,7 @@ mod serve;
 pub mod service;
 mod shutdown;
 pub mod sources;
+mod stall;
 mod start;
 pub mod storage;
 pub mod tasks;

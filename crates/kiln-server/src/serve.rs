@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,8 +13,9 @@ use axum::response::Response;
 use futures_util::{StreamExt as _, stream};
 use hyper::body::Incoming;
 use hyper::header::{HOST, HeaderValue};
+use hyper::server::conn::{http1, http2};
+use hyper::service::HttpService;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::OwnedSemaphorePermit;
@@ -28,6 +30,7 @@ use crate::http;
 use crate::peer::{self, Peer};
 use crate::places::Places;
 use crate::rate::Rates;
+use crate::stall::Stalling;
 use crate::tls::Tls;
 
 /// A client that does not say what it wants for so long is gone.
@@ -46,6 +49,9 @@ const STREAMS: u32 = 128;
 const HEADERS: u32 = 64 << 10;
 /// How long nobody is let in when the system has no more room for connections.
 const BREATH: Duration = Duration::from_millis(100);
+
+/// A request on its way to its answer.
+type Answered = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
 
 /// Connections that are open.
 #[derive(Debug)]
@@ -136,20 +142,33 @@ impl Door {
         // Who takes nothing for so long is gone, or as good as that: a log that nobody reads holds nothing.
         let patience = u32::try_from(SEND_TIME.as_millis()).unwrap_or(u32::MAX);
         let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, patience);
-        let Some(tls) = &self.tls else { return self.talk(stream, address, false, false).await };
+        match &self.tls {
+            // Thousands are connected at once: what a connection does not need takes no room in it.
+            Some(tls) => Box::pin(Arc::clone(&self).encrypted(tls, stream, address)).await,
+            None => self.talk(Stalling::new(stream, SEND_TIME), address, false).await,
+        }
+    }
+
+    async fn encrypted(self: Arc<Self>, tls: &Tls, stream: TcpStream, address: SocketAddr) {
         let cut = self.cut.clone();
         let shaken = tokio::select! {
             shaken = timeout(HANDSHAKE_TIME, self.shake(tls, stream)) => shaken,
             () = cut.cancelled() => return,
         };
-        if let Ok(Some(stream)) = shaken {
-            let speaks_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-            self.talk(stream, address, true, speaks_h2).await;
+        let Ok(Some(stream)) = shaken else { return };
+        if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
+            self.talk_h2(stream, address).await;
+        } else {
+            self.talk(stream, address, true).await;
         }
     }
 
     /// Comes to an understanding about encryption. Whoever speaks plainly is told where to go.
-    async fn shake(&self, tls: &Tls, mut stream: TcpStream) -> Option<TlsStream<TcpStream>> {
+    async fn shake(
+        &self,
+        tls: &Tls,
+        mut stream: TcpStream,
+    ) -> Option<TlsStream<Stalling<TcpStream>>> {
         let mut first = [0];
         // Each message of TLS begins with its kind, and none of them is a letter.
         if stream.peek(&mut first).await.ok()? == 1 && first[0].is_ascii_alphabetic() {
@@ -165,26 +184,65 @@ impl Door {
             let _ = stream.shutdown().await;
             return None;
         }
-        tls.acceptor().accept(stream).await.ok()
+        tls.acceptor().accept(Stalling::new(stream, SEND_TIME)).await.ok()
     }
 
-    /// Answers what is asked on a connection.
-    async fn talk<S>(self: Arc<Self>, stream: S, address: SocketAddr, secure: bool, h2: bool)
+    /// Answers what is asked on a connection of HTTP/1.
+    async fn talk<S>(self: Arc<Self>, stream: S, address: SocketAddr, secure: bool)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let door = Arc::clone(&self);
-        let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
-            let door = Arc::clone(&door);
-            async move { Ok::<_, Infallible>(door.answer(request, address, secure).await) }
-        });
-        let builder = protocol(h2);
-        let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-        let mut connection = std::pin::pin!(connection);
+        let service = Arc::clone(&self).service(address, secure);
+        let mut builder = http1::Builder::new();
+        builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
+        let connection = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
+        self.until_over(Box::pin(connection), http1::UpgradeableConnection::graceful_shutdown)
+            .await;
+    }
+
+    /// Answers what is asked on a connection of HTTP/2.
+    async fn talk_h2<S>(self: Arc<Self>, stream: S, address: SocketAddr)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let service = Arc::clone(&self).service(address, true);
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder
+            .timer(TokioTimer::new())
+            .keep_alive_interval(ALIVE.0)
+            .keep_alive_timeout(ALIVE.1)
+            .max_concurrent_streams(STREAMS)
+            .max_header_list_size(HEADERS);
+        let connection = builder.serve_connection(TokioIo::new(stream), service);
+        self.until_over(Box::pin(connection), http2::Connection::graceful_shutdown).await;
+    }
+
+    /// What answers the requests of a connection.
+    fn service(
+        self: Arc<Self>,
+        address: SocketAddr,
+        secure: bool,
+    ) -> impl HttpService<Incoming, ResBody = Body, Error = Infallible, Future = Answered> {
+        hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
+            let door = Arc::clone(&self);
+            // A connection keeps room for the future of a request as long as it lives, also when its answer has long
+            // begun. So it is only a pointer.
+            let answering: Answered =
+                Box::pin(async move { Ok(door.answer(request, address, secure).await) });
+            answering
+        })
+    }
+
+    /// Lets a connection go on until it is over, and ends it in order when the server stops.
+    async fn until_over<C: Future>(
+        &self,
+        mut connection: Pin<Box<C>>,
+        wind_up: impl FnOnce(Pin<&mut C>),
+    ) {
         tokio::select! {
             // Clients hang up in many ways, and none of them matters to anybody else.
             _ = connection.as_mut() => return,
-            () = self.app.stopping.cancelled() => connection.as_mut().graceful_shutdown(),
+            () = self.app.stopping.cancelled() => wind_up(connection.as_mut()),
         }
         tokio::select! {
             _ = connection => {}
@@ -228,21 +286,6 @@ impl Door {
     }
 }
 
-/// How requests are read. What is not encrypted is HTTP/1; with encryption both sides chose.
-fn protocol(h2: bool) -> auto::Builder<TokioExecutor> {
-    let builder = auto::Builder::new(TokioExecutor::new());
-    let mut builder = if h2 { builder.http2_only() } else { builder.http1_only() };
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .keep_alive_interval(ALIVE.0)
-        .keep_alive_timeout(ALIVE.1)
-        .max_concurrent_streams(STREAMS)
-        .max_header_list_size(HEADERS);
-    builder
-}
-
 /// HTTP/2 names the host elsewhere than HTTP/1, and whoever checks it looks in one place.
 fn named(request: &mut Request) {
     let host = request.uri().authority().map(|host| HeaderValue::from_str(host.as_str()));
@@ -273,5 +316,20 @@ fn patiently(body: Incoming) -> Body {
 impl std::fmt::Debug for Door {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Door").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size<A, B, C, F>(_: impl FnOnce(A, B, C) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// W3 Q5: thousands are open, and most of them wait.
+    #[test]
+    fn a_connection_takes_little_room() {
+        assert!(size(Door::serve) <= 1_024, "{}", size(Door::serve));
     }
 }

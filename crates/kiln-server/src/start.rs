@@ -27,6 +27,7 @@ use crate::logs::{FileLogs, Logs};
 use crate::seal::{KEY, Key, Vault};
 use crate::service::blobs::Arrivals;
 use crate::service::context::Contexts;
+use crate::service::log::room::Rooms;
 use crate::service::log::usage::LogUses;
 use crate::sources::{Sources, Workflows};
 use crate::storage::Storage;
@@ -158,6 +159,7 @@ fn app(
         storage,
         workflows: Workflows::new(sources),
         tails: Tails::start(&store, &bus),
+        rooms: Rooms::default(),
         fleet: Fleet::start(&store, &bus, config.rates),
         bus,
         bearers: Bearers::default(),

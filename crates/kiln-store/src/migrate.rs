@@ -59,6 +59,11 @@ const STEPS: &[Step] = &[
         name: "where jobs deployed to",
         text: include_str!("../migrations/0008_deployments.sql"),
     },
+    Step {
+        version: 9,
+        name: "lists of what is open",
+        text: include_str!("../migrations/0009_open_runs.sql"),
+    },
 ];
 
 /// What each word in braces stands for.
@@ -113,6 +118,12 @@ const WORDS: &[(&str, &str, &str)] = &[
 const BUSY: &str = "WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0, \
     autovacuum_vacuum_threshold = 2000, autovacuum_analyze_scale_factor = 0, \
     autovacuum_analyze_threshold = 20000)";
+
+/// The newest schema of SQLite, for tests that look at its plans.
+#[cfg(test)]
+pub(crate) fn on_sqlite() -> String {
+    STEPS.iter().map(|step| step.for_database(false)).collect()
+}
 
 impl Step {
     fn for_database(&self, postgres: bool) -> String {

@@ -45,7 +45,7 @@ pub async fn waiting(
         Ok(jobs)
     };
     let mut jobs = app.store.read(work).await?;
-    jobs.sort_by_key(|job| (job.position, job.queued, job.job));
+    jobs.sort_by_key(WaitingJob::rank);
     jobs.truncate(limit);
     Ok(jobs.into_iter().map(shown).collect())
 }

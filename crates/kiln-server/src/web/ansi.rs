@@ -459,4 +459,39 @@ mod tests {
         assert!(css.contains(".f196{color:#ff0000}") && css.contains(".b255{background:#eeeeee}"));
         assert_eq!(css.lines().count(), 240);
     }
+
+    /// How much lighter one colour is than another, as the guidelines for accessible pages count it.
+    fn contrast(one: &str, other: &str) -> f64 {
+        let light = |colour: &str| {
+            let part = |at: usize| {
+                let value = f64::from(u8::from_str_radix(&colour[at..at + 2], 16).unwrap()) / 255.0;
+                if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+            };
+            0.2126 * part(1) + 0.7152 * part(3) + 0.0722 * part(5) + 0.05
+        };
+        let (one, other) = (light(one), light(other));
+        one.max(other) / one.min(other)
+    }
+
+    /// O2: whatever theme it is, and whether a line is pointed at or chosen.
+    #[test]
+    fn the_sixteen_colours_of_a_theme_can_be_read_on_its_paper() {
+        assert!((contrast("#ffffff", "#000000") - 21.0).abs() < 0.01);
+        let css = include_str!("assets/kiln.css");
+        let themes: Vec<&str> = css.split("--log-paper: ").skip(1).collect();
+        assert_eq!(themes.len(), 3, "light, dark by the system, dark by choice");
+        for theme in themes {
+            let value = |name: &str| {
+                let at = theme.find(&format!("{name}: ")).unwrap() + name.len() + 2;
+                &theme[at..at + 7]
+            };
+            for paper in [&theme[..7], value("--log-hover"), value("--log-chosen")] {
+                for number in 0..16 {
+                    let colour = value(&format!("--ansi-{number}"));
+                    let found = contrast(colour, paper);
+                    assert!(found >= 4.5, "{number}: {colour} on {paper}: {found:.2}");
+                }
+            }
+        }
+    }
 }

@@ -23,6 +23,7 @@ use kiln_server::logs::{FileLogs, Logs};
 use kiln_server::seal::{Key, Vault};
 use kiln_server::service::blobs::Arrivals;
 use kiln_server::service::context::{Context, Contexts};
+use kiln_server::service::log::room::Rooms;
 use kiln_server::service::log::usage::LogUses;
 use kiln_server::sources::{CommitInfo, Location, Resolved, SourceError, Sources, Workflows};
 use kiln_server::storage::Storage;
@@ -142,6 +143,7 @@ impl Server {
             logs,
             workflows: Workflows::new(Arc::clone(&sources) as Arc<dyn Sources>),
             tails: Tails::start(&store, &bus).cutting_after(options.slow_viewer),
+            rooms: Rooms::default(),
             fleet: Fleet::start(&store, &bus, options.rates),
             bus,
             bearers: Bearers::default(),

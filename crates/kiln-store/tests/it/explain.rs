@@ -8,8 +8,8 @@ use kiln_core::id::RunId;
 use kiln_store::claims;
 use kiln_store::content::artifacts::{self, Which};
 use kiln_store::content::caches::{self, Wanted};
-use kiln_store::runs::{self, Look, RunFilter};
-use kiln_store::{Options, Store, Tx};
+use kiln_store::runs::{self, Look, RunFilter, RunStatus};
+use kiln_store::{Options, Page, Store, Tx};
 use kiln_testkit::database::Database;
 use kiln_testkit::queue::Depth;
 use serde_json::Value as Json;
@@ -274,7 +274,9 @@ async fn rare_runs_and_histories_cost_the_same_however_many_there_are() {
             conclusion: Some(kiln_core::run::Conclusion::TimedOut),
             ..RunFilter::default()
         },
+        RunFilter { status: Some(RunStatus::InProgress), ..RunFilter::default() },
     ];
+    let org = kiln_store::Scope::Org(site.org);
     let ask = async || {
         told();
         let filters = filters.clone();
@@ -282,6 +284,10 @@ async fn rare_runs_and_histories_cost_the_same_however_many_there_are() {
             for filter in &filters {
                 let look = Look { from: None, newer: false, limit: 40, most: 1_000 };
                 assert!(runs::look(tx, scope, filter, look).await?.runs.is_empty());
+            }
+            let open = RunFilter { status: Some(RunStatus::Pending), ..RunFilter::default() };
+            for scope in [scope, org] {
+                assert!(runs::search(tx, scope, &open, Page::first(6)).await?.is_empty());
             }
             let past = claims::Past { before: None, limit: 40, most: 1_000 };
             let runner = kiln_core::id::RunnerId(77);

@@ -4,13 +4,13 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use axum::Json as Reply;
+use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{Message as Frame, WebSocket, WebSocketUpgrade};
 use axum::http::{HeaderMap, header};
-use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
-use futures_util::{SinkExt as _, Stream, StreamExt as _};
+use futures_util::{SinkExt as _, Stream, StreamExt as _, stream};
 use kiln_core::access::Right;
 use kiln_proto::api::LogMatches;
 use kiln_proto::live::{LiveEvent, Message};
@@ -35,8 +35,9 @@ use crate::service::{repos, runs};
 
 /// How often a stream says that it lives.
 const ALIVE: Duration = Duration::from_secs(15);
-/// How many messages go out together.
-const TOGETHER: usize = 500;
+/// Room for what is heard from and said to a viewer's socket before it is passed on.
+const HEARD: usize = 1 << 10;
+const SAID: usize = 8 << 10;
 const USUAL: usize = 100;
 const MOST: usize = 1_000;
 const MOST_CONTEXT: u64 = 10;
@@ -96,7 +97,9 @@ pub(in crate::http) async fn live(
         same_origin(&app, headers)?;
         let busy = || Failure::unavailable("too many watch logs at the moment; try again");
         let seat = app.tails.seat().ok_or_else(busy)?;
-        return Ok(upgrade.on_upgrade(async move |socket| {
+        // Viewers have nothing to say; the usual buffers have room for 128 KiB, and are filled with zeros.
+        let upgrade = upgrade.read_buffer_size(HEARD).max_message_size(HEARD);
+        return Ok(upgrade.write_buffer_size(SAID).on_upgrade(async move |socket| {
             talk(app, socket, messages).await;
             drop(seat);
         }));
@@ -105,17 +108,17 @@ pub(in crate::http) async fn live(
     if asked.eq_ignore_ascii_case("websocket") {
         return Err(Failure::bad_request("this is no request for a WebSocket of version 13"));
     }
-    let events =
-        messages.take_while(|told| std::future::ready(told.is_ok())).filter_map(async |told| {
-            let (seat, message) = told.ok()?;
-            let data = serde_json::to_string(&message).unwrap_or_default();
-            let event = Event::default().event(message.kind()).data(data);
-            Some(Ok::<_, Infallible>(match seat {
-                Some(seat) => event.id(seat.to_string()),
-                None => event,
-            }))
-        });
-    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(ALIVE)).into_response())
+    let events = stream::unfold(Box::pin(messages), async |mut messages| {
+        let events = match timeout(ALIVE, messages.next()).await {
+            // What cannot be read is not passed over: the client comes again, and goes on where it was.
+            Ok(told) => told?.ok()?.events(),
+            Err(_) => Bytes::from_static(b":\n\n"),
+        };
+        Some((Ok::<_, Infallible>(events), messages))
+    });
+    let headers =
+        [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];
+    Ok((headers, Body::from_stream(events)).into_response())
 }
 
 /// Browsers let any page open a WebSocket anywhere; only our own pages may read logs.
@@ -136,14 +139,14 @@ async fn talk(
     messages: impl Stream<Item = std::io::Result<Told>>,
 ) {
     let too_slow = app.tails.too_slow();
-    let messages = messages.ready_chunks(TOGETHER);
     let mut messages = std::pin::pin!(messages);
     let mut alive = interval(ALIVE);
     alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let sent = tokio::select! {
-            batch = messages.next() => match batch {
-                Some(batch) => timeout(too_slow, send(&mut socket, batch)).await,
+            told = messages.next() => match told {
+                Some(Ok(told)) => timeout(too_slow, send(&mut socket, told.events())).await,
+                Some(Err(_)) => return,
                 None => break,
             },
             frame = socket.recv() => match frame {
@@ -151,7 +154,7 @@ async fn talk(
                 _ => return,
             },
             _ = alive.tick() => {
-                timeout(too_slow, async { socket.send(Frame::Ping(Vec::new().into())).await.is_ok() }).await
+                timeout(too_slow, async { socket.send(Frame::Ping(Bytes::new())).await.is_ok() }).await
             }
             () = app.stopping.cancelled() => break,
         };
@@ -163,11 +166,10 @@ async fn talk(
 }
 
 /// Whether all of it went out.
-async fn send(socket: &mut WebSocket, batch: Vec<std::io::Result<Told>>) -> bool {
-    for told in batch {
-        let Ok((_, message)) = told else { return false };
-        let text = serde_json::to_string(&message).unwrap_or_default();
-        if socket.feed(Frame::Text(text.into())).await.is_err() {
+async fn send(socket: &mut WebSocket, events: Bytes) -> bool {
+    for message in live::messages_of(&events) {
+        let Ok(text) = message.try_into() else { return false };
+        if socket.feed(Frame::Text(text)).await.is_err() {
             return false;
         }
     }

@@ -22,7 +22,7 @@ use std::time::UNIX_EPOCH;
 use bytes::Bytes;
 use kiln_core::id::RunId;
 use kiln_core::time::Timestamp;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::spawn_blocking;
 
 use super::index::Index;
@@ -32,6 +32,9 @@ use live::Log;
 
 /// How many files stay open when nobody writes or watches.
 const KEPT_OPEN: usize = 256;
+/// How many readers have a thread at once. A thousand viewers who come together would have hundreds otherwise, and
+/// each of these keeps memory of its own for a while.
+const READERS: usize = 16;
 
 /// A folder of logs. Clones are the same.
 #[derive(Debug, Clone)]
@@ -44,13 +47,15 @@ struct Folder {
     limit: u64,
     logs: Mutex<HashMap<LogId, Arc<Log>>>,
     tables: Tables,
+    readers: Arc<Semaphore>,
 }
 
 impl FileLogs {
     /// Logs below this folder, which is made when it is needed; each has `limit` bytes at most.
     pub fn new(path: impl Into<PathBuf>, limit: u64) -> Self {
         let (path, logs, tables) = (path.into(), Mutex::default(), Tables::default());
-        Self(Arc::new(Folder { path, limit, logs, tables }))
+        let readers = Arc::new(Semaphore::new(READERS));
+        Self(Arc::new(Folder { path, limit, logs, tables, readers }))
     }
 
     /// Work on files, where it may take its time.
@@ -59,9 +64,15 @@ impl FileLogs {
         work: impl FnOnce(&Folder) -> io::Result<T> + Send + 'static,
     ) -> Future<'static, T> {
         let folder = Arc::clone(&self.0);
-        Box::pin(async move {
-            Ok(spawn_blocking(move || work(&folder)).await.map_err(io::Error::other)??)
-        })
+        // In a task of its own: whoever asked may not look at the answer for a while, and must not keep the turn.
+        let working = async move {
+            let turn =
+                Arc::clone(&folder.readers).acquire_owned().await.map_err(io::Error::other)?;
+            let work = spawn_blocking(move || work(&folder)).await;
+            drop(turn);
+            work.map_err(io::Error::other)?
+        };
+        Box::pin(async move { Ok(tokio::spawn(working).await.map_err(io::Error::other)??) })
     }
 }
 

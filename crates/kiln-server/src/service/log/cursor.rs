@@ -2,7 +2,7 @@
 
 use std::io;
 
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 use kiln_proto::log::Line;
 
 use crate::app::Shared;
@@ -10,11 +10,11 @@ use crate::logs::index::Block;
 use crate::logs::split::{self, Lines, bare};
 use crate::logs::{LogId, Logs};
 
-/// How much is read at once.
+/// How much is read at once of a log that is given out as a whole.
 pub(super) const PIECE: usize = 256 << 10;
 
 /// Whole lines that follow each other.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Piece {
     /// The number of the first line.
     pub(super) first: u64,
@@ -22,6 +22,33 @@ pub(super) struct Piece {
 }
 
 impl Piece {
+    /// Without the lines before one.
+    pub(super) fn starting_at(mut self, line: u64) -> Self {
+        let skipped = usize::try_from(line.saturating_sub(self.first)).unwrap_or(usize::MAX);
+        let (count, length) = Lines(&self.bytes)
+            .take(skipped)
+            .fold((0, 0), |(count, length), line| (count + 1, length + line.len()));
+        self.first += count;
+        self.bytes.advance(length);
+        self
+    }
+
+    /// Takes lines off its front, about so many bytes of them; none when nothing is left.
+    pub(super) fn take_front(&mut self, bytes: usize) -> Option<Self> {
+        if self.bytes.is_empty() {
+            return None;
+        }
+        let fits = split::whole(&self.bytes[..self.bytes.len().min(bytes)]);
+        let cut = match fits {
+            _ if self.bytes.len() <= bytes => self.bytes.len(),
+            0 => split::line_end(&self.bytes).unwrap_or(self.bytes.len()),
+            fits => fits,
+        };
+        let front = Self { first: self.first, bytes: self.bytes.split_to(cut) };
+        self.first += Lines(&front.bytes).count() as u64;
+        Some(front)
+    }
+
     /// Its lines, each with its number. One at the very end may have no line break.
     pub(super) fn lines(&self) -> impl Iterator<Item = (u64, Line<'_>)> {
         let whole = split::whole(&self.bytes);
@@ -35,28 +62,39 @@ impl Piece {
 pub(super) struct Cursor {
     app: Shared,
     log: LogId,
+    /// How much is read at once.
+    at_once: usize,
     /// Where the next read begins.
     offset: u64,
     /// The number of the next line.
     line: u64,
     /// What was read of a line that is not whole.
-    rest: Vec<u8>,
+    rest: Bytes,
     /// The last read had all that there was.
+    at_end: bool,
+}
+
+/// Where a cursor stands, for others that read the same log.
+#[derive(Debug, Clone)]
+pub(super) struct Spot {
+    offset: u64,
+    line: u64,
+    rest: Bytes,
     at_end: bool,
 }
 
 impl Cursor {
     /// At the beginning of a line.
-    pub(super) fn at(app: Shared, log: LogId, (offset, line): (u64, u64)) -> Self {
-        Self { app, log, offset, line, rest: Vec::new(), at_end: false }
+    pub(super) fn at(app: Shared, log: LogId, at_once: usize, (offset, line): (u64, u64)) -> Self {
+        Self { app, log, at_once, offset, line, rest: Bytes::new(), at_end: false }
     }
 
     /// The next whole lines; none if there are none now.
     pub(super) async fn next(&mut self) -> io::Result<Option<Piece>> {
         loop {
-            let read = self.app.logs.read(self.log, self.offset, PIECE).await;
+            let read = self.app.logs.read(self.log, self.offset, self.at_once).await;
             let read = read.map_err(io::Error::other)?;
-            self.at_end = read.len() < PIECE;
+            self.at_end = read.len() < self.at_once;
             if read.is_empty() {
                 return Ok(None);
             }
@@ -72,15 +110,39 @@ impl Cursor {
         self.at_end
     }
 
+    /// Where the next read begins.
+    pub(super) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    pub(super) fn spot(&self) -> Spot {
+        let Self { offset, line, ref rest, at_end, .. } = *self;
+        Spot { offset, line, rest: rest.clone(), at_end }
+    }
+
+    /// Goes where another cursor of the same log came to, when the log was known to have this length.
+    pub(super) fn go_to(&mut self, spot: &Spot, length: u64) {
+        let Spot { offset, line, ref rest, at_end } = *spot;
+        // The other may have been there a while ago: what has been added since is still to be read.
+        (self.offset, self.line, self.at_end) = (offset, line, at_end && offset == length);
+        self.rest = rest.clone();
+    }
+
     fn take(&mut self, read: &Bytes) -> Option<Piece> {
-        if self.rest.is_empty() && split::whole(read) == read.len() {
-            return Some(self.piece(read.clone()));
+        let mut bytes = if self.rest.is_empty() {
+            read.clone()
+        } else {
+            Bytes::from([&self.rest[..], read].concat())
+        };
+        let whole = split::whole(&bytes);
+        if whole == 0 {
+            self.rest = bytes;
+            return None;
         }
-        self.rest.extend_from_slice(read);
-        let whole = split::whole(&self.rest);
-        let rest = self.rest.split_off(whole);
-        let bytes = std::mem::replace(&mut self.rest, rest);
-        (whole > 0).then(|| self.piece(bytes.into()))
+        // Half a line must not hold all that was read before it.
+        self.rest = Bytes::copy_from_slice(&bytes[whole..]);
+        bytes.truncate(whole);
+        Some(self.piece(bytes))
     }
 
     fn piece(&mut self, bytes: Bytes) -> Piece {
@@ -91,7 +153,7 @@ impl Cursor {
 
     /// A last line without a break, once nothing more can come.
     pub(super) fn last(&mut self) -> Option<Piece> {
-        let bytes = Bytes::from(std::mem::take(&mut self.rest));
+        let bytes = std::mem::take(&mut self.rest);
         let first = self.line;
         (!bytes.is_empty()).then_some(Piece { first, bytes })
     }
@@ -110,4 +172,43 @@ pub(super) async fn block(logs: &dyn Logs, log: LogId, block: &Block) -> io::Res
         bytes = [bytes, more].concat().into();
     }
     Ok(Piece { first: block.line, bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn piece(text: &'static str) -> Piece {
+        Piece { first: 10, bytes: Bytes::from_static(text.as_bytes()) }
+    }
+
+    #[test]
+    fn a_piece_is_cut_where_lines_end() {
+        let check = |text: &'static str, most: usize, expect: &[(u64, &str)]| {
+            let mut left = piece(text);
+            let parts: Vec<Piece> = std::iter::from_fn(|| left.take_front(most)).collect();
+            let shown = |it: &Piece| (it.first, String::from_utf8_lossy(&it.bytes).into_owned());
+            let parts: Vec<_> = parts.iter().map(shown).collect();
+            let expect: Vec<_> =
+                expect.iter().map(|(at, text)| (*at, (*text).to_owned())).collect();
+            assert_eq!(parts, expect, "{text:?} by {most}");
+        };
+        check("", 8, &[]);
+        check("a\nb\n", 8, &[(10, "a\nb\n")]);
+        check("a\nb\nc\n", 5, &[(10, "a\nb\n"), (12, "c\n")]);
+        // A line that is longer than that comes by itself, and what has no break at the end comes last.
+        check("a long one\nb\nlast", 4, &[(10, "a long one\n"), (11, "b\n"), (12, "last")]);
+    }
+
+    #[test]
+    fn a_piece_begins_with_the_line_that_is_wanted() {
+        let check = |line: u64, first: u64, text: &str| {
+            let cut = piece("a\nb\nc\n").starting_at(line);
+            assert_eq!((cut.first, &cut.bytes[..]), (first, text.as_bytes()), "{line}");
+        };
+        check(1, 10, "a\nb\nc\n");
+        check(10, 10, "a\nb\nc\n");
+        check(12, 12, "c\n");
+        check(99, 13, "");
+    }
 }

@@ -42,7 +42,7 @@ impl Feed {
         let blocks = index.blocks.iter().filter(|block| selection.may_be_in(block));
         let blocks = blocks.copied().collect();
         let left = selection.count.unwrap_or(u64::MAX);
-        let cursor = Cursor::at(Shared::clone(&app), log, index.end());
+        let cursor = Cursor::at(Shared::clone(&app), log, PIECE, index.end());
         Ok(Self::Lines(Box::new(ByLines { app, log, selection, form, blocks, cursor, left })))
     }
 

@@ -1,18 +1,22 @@
 //! A job as it is followed: its lines, how far its steps have come, and its end, from claim to claim.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::str::FromStr;
+use std::sync::Arc;
 
+use bytes::Bytes;
 use futures_util::{Stream, stream};
 use kiln_core::id::JobId;
 use kiln_core::time::Timestamp;
 use kiln_proto::live::Message;
-use kiln_store::{StoreError, Tx, runs};
+use kiln_store::runs::StepView;
+use kiln_store::{Tx, runs};
+use tokio::time::Instant;
 
 use super::cursor::{self, Cursor, Piece};
-use super::shape::told;
+use super::room::{Looked, Part, Room};
 use super::watch::{Life, Watch, Woken};
 use super::{expired, log_of, unreadable};
 use crate::app::Shared;
@@ -59,13 +63,54 @@ pub struct From {
     pub tail: Option<u64>,
 }
 
-/// A message, and where to go on after it.
-pub type Told = (Option<Seat>, Message);
+/// How much of a log is told at once, unless a line alone is longer.
+const TOGETHER: usize = 64 << 10;
+
+/// What a viewer is told.
+#[derive(Debug)]
+pub enum Told {
+    /// Lines that follow each other.
+    Lines(Arc<Part>),
+    /// Something else, and where to go on after it.
+    Message(Option<Seat>, Message),
+}
+
+impl Told {
+    /// As `text/event-stream` has it.
+    pub fn events(&self) -> Bytes {
+        match self {
+            Self::Lines(part) => part.events(),
+            Self::Message(seat, message) => {
+                let mut event = Vec::new();
+                write_event(*seat, message, &mut event);
+                event.into()
+            }
+        }
+    }
+}
+
+pub(super) fn write_event(seat: Option<Seat>, message: &Message, to: &mut Vec<u8>) {
+    to.extend_from_slice(b"event: ");
+    to.extend_from_slice(message.kind().as_bytes());
+    // JSON has no line breaks of its own.
+    to.extend_from_slice(b"\ndata: ");
+    to.extend_from_slice(&serde_json::to_vec(message).unwrap_or_default());
+    if let Some(seat) = seat {
+        to.extend_from_slice(format!("\nid: {seat}").as_bytes());
+    }
+    to.extend_from_slice(b"\n\n");
+}
+
+/// The messages in such events, each as JSON.
+pub fn messages_of(events: &Bytes) -> impl Iterator<Item = Bytes> {
+    let lines = events.split(|byte| *byte == b'\n');
+    lines.filter_map(|line| line.strip_prefix(b"data: ")).map(|json| events.slice_ref(json))
+}
 
 /// Messages until the job is over, or the server stops; whoever follows comes back with the last seat.
 ///
 /// They are read from the log when the viewer takes them, a piece at a time: a viewer that is slow or gone costs
-/// nobody else anything.
+/// nobody else anything. Those who keep up take the same bytes.
 pub async fn follow(
     app: Shared,
     job: &Seen,
@@ -74,7 +119,7 @@ pub async fn follow(
     let claim = from.after.map(|seat| seat.claim).or(from.claim);
     let log = log_of(job, claim)?;
     let shown = job.id.unwrap_or(log.job);
-    let mut viewer = Viewer::new(app, shown, log, from.claim.is_some());
+    let mut viewer = Box::new(Viewer::new(app, shown, log, from.claim.is_some()));
     let index = viewer.app.logs.index(log).await.map_err(unreadable)?;
     if let Some(gone) = expired(&viewer.app, job).filter(|_| index.length == 0) {
         return Err(gone);
@@ -88,7 +133,8 @@ pub async fn follow(
     viewer.first = first;
     viewer.blocks =
         index.blocks.iter().filter(|block| block.next_line() > first).copied().collect();
-    viewer.cursor = Cursor::at(Shared::clone(&viewer.app), log, index.end());
+    viewer.cursor = viewer.cursor_at(index.end());
+    // Thousands follow at once: each holds what it needs, once.
     Ok(stream::unfold(viewer, async |mut viewer| {
         let told = viewer.next().await.transpose()?;
         Some((told, viewer))
@@ -102,16 +148,22 @@ struct Viewer {
     log: LogId,
     /// Only this claim is wanted.
     one_claim: bool,
+    room: Arc<Room>,
     watch: Watch,
     /// The first line that is wanted.
     first: u64,
     /// What was there at the beginning.
     blocks: VecDeque<Block>,
+    /// What is left of the last of these.
+    block: Piece,
     cursor: Cursor,
     ready: VecDeque<Told>,
-    /// What was told of steps.
-    steps: HashMap<u32, &'static str>,
+    /// How far the job was when it was last told.
+    looked: Option<Arc<Looked>>,
+    /// How far its claim is; none if it must be asked again.
     life: Option<Life>,
+    /// What is asked must have been true since then.
+    since: Instant,
     /// All that there was has been told.
     caught_up: bool,
     over: bool,
@@ -120,20 +172,27 @@ struct Viewer {
 impl Viewer {
     fn new(app: Shared, job: JobId, log: LogId, one_claim: bool) -> Self {
         Self {
+            room: app.rooms.enter(log, job),
             watch: Watch::new(&app, log),
-            cursor: Cursor::at(Shared::clone(&app), log, (0, 1)),
+            cursor: Cursor::at(Shared::clone(&app), log, TOGETHER, (0, 1)),
             app,
             job,
             log,
             one_claim,
             first: 1,
             blocks: VecDeque::new(),
+            block: Piece { first: 1, bytes: Bytes::new() },
             ready: VecDeque::new(),
-            steps: HashMap::new(),
+            looked: None,
             life: None,
+            since: Instant::now(),
             caught_up: false,
             over: false,
         }
+    }
+
+    fn cursor_at(&self, end: (u64, u64)) -> Cursor {
+        Cursor::at(Shared::clone(&self.app), self.log, TOGETHER, end)
     }
 
     async fn next(&mut self) -> io::Result<Option<Told>> {
@@ -145,90 +204,79 @@ impl Viewer {
                 return Ok(None);
             }
             // What was read to its end is not read again before it has grown, which was watched for since.
-            if !std::mem::take(&mut self.caught_up) {
-                self.watch.begin_to_read();
-                if self.read_on().await? {
-                    self.caught_up = self.blocks.is_empty() && self.cursor.is_at_end();
-                    continue;
+            if !self.caught_up {
+                if let Some(part) = self.read_on().await? {
+                    return Ok(Some(Told::Lines(part)));
                 }
+                self.caught_up = true;
             }
-            let life = match self.life {
-                Some(life) => life,
+            match self.life {
                 None => self.look().await?,
+                Some(Life::Over) => match self.read_on().await? {
+                    Some(part) => return Ok(Some(Told::Lines(part))),
+                    // It comes once, and is larger than all the rest.
+                    None => Box::pin(self.end()).await?,
+                },
+                Some(life) => match self.watch.wait(life).await {
+                    Woken::Grew => self.caught_up = false,
+                    Woken::Look(since) => (self.life, self.since) = (None, since),
+                    Woken::Stopping => return Ok(None),
+                },
+            }
+        }
+    }
+
+    /// The next lines, if there are any now.
+    async fn read_on(&mut self) -> io::Result<Option<Arc<Part>>> {
+        loop {
+            if let Some(front) = self.block.take_front(TOGETHER) {
+                return Ok(Some(self.part(front)));
+            }
+            let Some(block) = self.blocks.pop_front() else { break };
+            let block = cursor::block(&*self.app.logs, self.log, &block).await?;
+            self.block = block.starting_at(self.first);
+        }
+        loop {
+            let length = self.watch.begin_to_read();
+            let Some(part) = self.room.next(&mut self.cursor, length).await? else {
+                return Ok(None);
             };
-            if life == Life::Over {
-                if !self.read_on().await? {
-                    self.end().await?;
-                }
-                continue;
-            }
-            if !self.ready.is_empty() {
-                continue;
-            }
-            self.life = match self.watch.wait(life).await {
-                Woken::Grew => Some(life),
-                Woken::Look => None,
-                Woken::Stopping => return Ok(None),
-            };
-        }
-    }
-
-    /// Whether there were more lines.
-    async fn read_on(&mut self) -> io::Result<bool> {
-        let piece = match self.blocks.pop_front() {
-            Some(block) => Some(cursor::block(&*self.app.logs, self.log, &block).await?),
-            None => self.cursor.next().await?,
-        };
-        let was_more = piece.is_some();
-        self.tell_lines(piece);
-        Ok(was_more)
-    }
-
-    fn tell_lines(&mut self, piece: Option<Piece>) {
-        let Some(piece) = piece else { return };
-        let (claim, first) = (self.log.claim, self.first);
-        let lines = piece.lines().filter(|(number, _)| *number >= first);
-        self.ready.extend(
-            lines.map(|(line, text)| {
-                (Some(Seat { claim, line }), Message::LogLine(told(line, &text)))
-            }),
-        );
-    }
-
-    /// How far the job is now, with what is new of its steps.
-    async fn look(&mut self) -> io::Result<Life> {
-        let life = self.watch.life().await.map_err(io::Error::other)?;
-        self.life = Some(life);
-        if life == Life::Over {
-            self.watch.settle().await?;
-        }
-        self.tell_steps().await.map_err(io::Error::other)?;
-        Ok(life)
-    }
-
-    async fn tell_steps(&mut self) -> Result<(), StoreError> {
-        let job = self.job;
-        let read = async move |tx: &mut Tx<'_>| runs::steps(tx, FIND, job.run(), None).await;
-        for step in self.app.store.read(read).await?.into_iter().filter(|step| step.job == job) {
-            let status = step.status.word();
-            if self.steps.insert(step.number, status) != Some(status) {
-                let message = Message::StepStatus {
-                    step: step.number.saturating_add(1),
-                    name: step.name,
-                    status: status.to_owned(),
-                    conclusion: step.conclusion.map(|end| end.github().to_owned()),
-                    duration_ms: took(step.started, step.ended),
-                };
-                self.ready.push_back((None, message));
+            self.caught_up = self.cursor.is_at_end() && !self.is_behind();
+            let wanted = part.starting_at(self.first);
+            if wanted.is_some() {
+                return Ok(wanted);
             }
         }
+    }
+
+    fn part(&self, piece: Piece) -> Arc<Part> {
+        Arc::new(Part::new(self.log.claim, piece))
+    }
+
+    /// Whether the log was known to be longer than what was read of it.
+    fn is_behind(&self) -> bool {
+        self.looked.as_ref().is_some_and(|looked| looked.length > self.cursor.offset())
+    }
+
+    /// Asks how far the job is now, and tells what is new of its steps.
+    async fn look(&mut self) -> io::Result<()> {
+        let looked = self.room.look(&self.app, self.since).await?;
+        let before = self.looked.as_ref().map_or(&[][..], |before| &before.steps);
+        let news = looked.steps.iter().filter(|step| {
+            let told = before.binary_search_by_key(&step.number, |before| before.number);
+            told.is_err() || told.is_ok_and(|at| before[at].status != step.status)
+        });
+        self.ready.extend(news.map(|step| Told::Message(None, status_of(step))));
+        self.life = Some(looked.life);
+        self.looked = Some(looked);
+        self.caught_up = !self.is_behind();
         Ok(())
     }
 
     /// The claim is over: so is the job, or it begins again.
     async fn end(&mut self) -> io::Result<()> {
-        let last = self.cursor.last();
-        self.tell_lines(last);
+        let last = self.cursor.last().and_then(|last| self.part(last).starting_at(self.first));
+        self.ready.extend(last.map(Told::Lines));
         let job = self.job;
         let read = async move |tx: &mut Tx<'_>| runs::view(tx, FIND, job.run(), None).await;
         let view = self.app.store.read(read).await.map_err(io::Error::other)?;
@@ -245,7 +293,7 @@ impl Viewer {
         });
         let times = found.map(|found| found.timings).unwrap_or_default();
         let duration_ms = took(times.started.or(times.claimed), times.ended);
-        self.ready.push_back((None, Message::JobComplete { conclusion, duration_ms }));
+        self.ready.push_back(Told::Message(None, Message::JobComplete { conclusion, duration_ms }));
         Ok(())
     }
 
@@ -256,7 +304,18 @@ impl Viewer {
         let next = Self::new(Shared::clone(&self.app), self.job, log, self.one_claim);
         *self = Self { ready, ..next };
         let seat = Seat { claim: log.claim, line: 0 };
-        self.ready.push_back((Some(seat), Message::Restarted { attempt: log.claim }));
+        let message = Message::Restarted { attempt: log.claim };
+        self.ready.push_back(Told::Message(Some(seat), message));
+    }
+}
+
+fn status_of(step: &StepView) -> Message {
+    Message::StepStatus {
+        step: step.number.saturating_add(1),
+        name: step.name.clone(),
+        status: step.status.word().to_owned(),
+        conclusion: step.conclusion.map(|end| end.github().to_owned()),
+        duration_ms: took(step.started, step.ended),
     }
 }
 
@@ -277,5 +336,40 @@ mod tests {
         for text in ["", "1", "-", "1-", "-1", "1-x", "+1-2", "1-2-3", "99999999999-1"] {
             assert_eq!(text.parse::<Seat>(), Err(()), "{text}");
         }
+    }
+
+    #[test]
+    fn messages_are_found_again_in_their_events() {
+        let line = b"1000 0 a \"quoted\"\ttext\r and data: of its own";
+        let piece = Piece { first: 7, bytes: Bytes::from_static(line) };
+        let part = Told::Lines(Arc::new(Part::new(2, piece)));
+        let events = part.events();
+        let text = String::from_utf8_lossy(&events);
+        assert!(text.starts_with("event: log_line\ndata: {") && text.ends_with("\nid: 2-7\n\n"));
+        let found: Vec<Message> =
+            messages_of(&events).map(|json| serde_json::from_slice(&json).unwrap()).collect();
+        assert!(
+            matches!(&found[..], [Message::LogLine(line)] if line.line_number == 7
+            && line.content == "a \"quoted\"\ttext\r and data: of its own"),
+            "{found:?}"
+        );
+        // It is written once.
+        assert_eq!(part.events().as_ptr(), events.as_ptr());
+        let told = Told::Message(None, Message::Restarted { attempt: 2 }).events();
+        assert_eq!(
+            &told[..],
+            b"event: restarted\ndata: {\"type\":\"restarted\",\"attempt\":2}\n\n"
+        );
+    }
+
+    fn size<'v, F>(_: impl FnOnce(&'v mut Viewer) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// W3: thousands wait in it.
+    #[test]
+    fn a_viewer_that_waits_takes_little_room() {
+        let all = size_of::<Viewer>() + size(Viewer::next);
+        assert!(all <= 1_536, "{} and {}", size_of::<Viewer>(), size(Viewer::next));
     }
 }

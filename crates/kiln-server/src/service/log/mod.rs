@@ -5,6 +5,7 @@ mod cursor;
 mod feed;
 pub mod live;
 mod matcher;
+pub mod room;
 pub mod search;
 mod select;
 mod shape;
@@ -147,7 +148,7 @@ impl Reader {
             }
             self.life = match self.watch.wait(life).await {
                 Woken::Grew => Some(life),
-                Woken::Look => None,
+                Woken::Look(_) => None,
                 Woken::Stopping => {
                     self.over = true;
                     None

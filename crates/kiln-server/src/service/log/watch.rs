@@ -29,8 +29,8 @@ pub(super) struct Watch {
 pub(super) enum Woken {
     /// There is probably more.
     Grew,
-    /// The job may have come further.
-    Look,
+    /// The job may have come further, at this time or later.
+    Look(Instant),
     /// The server stops.
     Stopping,
 }
@@ -41,9 +41,9 @@ impl Watch {
         Self { app: Shared::clone(app), log, changes, ear, told: None }
     }
 
-    /// What comes from now on will be noticed.
-    pub(super) fn begin_to_read(&mut self) {
-        self.changes.mark_unchanged();
+    /// What comes from now on will be noticed. Says how long the log was at the last write on this server.
+    pub(super) fn begin_to_read(&mut self) -> u64 {
+        *self.changes.borrow_and_update()
     }
 
     /// Until there may be more.
@@ -52,7 +52,7 @@ impl Watch {
             self.app.tails.watch(self.log.job);
             self.told = Some(Instant::now());
         }
-        let patience = life.patience();
+        let (began, patience) = (Instant::now(), life.patience());
         tokio::select! {
             () = self.app.stopping.cancelled() => Woken::Stopping,
             changed = self.changes.changed() => {
@@ -62,7 +62,7 @@ impl Watch {
                 Woken::Grew
             }
             woken = heard(&mut self.ear, self.log.job) => woken,
-            () = tokio::time::sleep(patience) => Woken::Look,
+            () = tokio::time::sleep(patience) => Woken::Look(began),
         }
     }
 
@@ -81,8 +81,8 @@ async fn heard(ear: &mut Listener, job: JobId) -> Woken {
     loop {
         match ear.next().await {
             Signal::Log(own) if own == job => return Woken::Grew,
-            Signal::Run(run) if run == job.run() => return Woken::Look,
-            Signal::Everything => return Woken::Look,
+            Signal::Run(run) if run == job.run() => return Woken::Look(Instant::now()),
+            Signal::Everything => return Woken::Look(Instant::now()),
             _ => {}
         }
     }
@@ -113,7 +113,8 @@ pub(crate) async fn life_of(app: &App, log: LogId) -> Result<Life, StoreError> {
     app.store.read(async move |tx: &mut Tx<'_>| life(tx, job, claim).await).await
 }
 
-async fn life(tx: &mut Tx<'_>, job: JobId, claim: u32) -> Result<Life, StoreError> {
+/// How far a claim is.
+pub(super) async fn life(tx: &mut Tx<'_>, job: JobId, claim: u32) -> Result<Life, StoreError> {
     if claims::lease(tx, job, claim).await?.is_some() {
         return Ok(Life::Under);
     }

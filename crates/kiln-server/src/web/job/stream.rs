@@ -8,9 +8,7 @@ use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::{StreamExt as _, stream};
-use kiln_core::time::Timestamp;
-use kiln_proto::live::{LogLine, Message};
-use kiln_proto::log::Line;
+use kiln_proto::live::Message;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -20,6 +18,7 @@ use crate::app::Shared;
 use crate::http::error::Failure;
 use crate::service::jobs::Seen;
 use crate::service::log::live::{self, From, Seat, Told};
+use crate::service::log::room::Part;
 use crate::service::runs::{self, Named};
 use crate::web::failure::Shown;
 use crate::web::live::UNBUFFERED;
@@ -28,7 +27,7 @@ use crate::web::visitor::Visitor;
 const ALIVE: Duration = Duration::from_secs(15);
 /// After so long a browser has to come again: its session may have ended.
 const LONGEST: Duration = Duration::from_mins(5);
-/// How many lines go out together at most.
+/// How many lines are one event at most.
 const TOGETHER: usize = 400;
 
 #[derive(Debug, Default, Deserialize)]
@@ -61,12 +60,11 @@ pub(in crate::web) async fn follow(
     };
     let teller = Teller { app, run, job, past };
     // What cannot be read is not passed over: the page comes again, and goes on where it was.
-    let messages = messages.take_while(|told| std::future::ready(told.is_ok()));
-    let batches = Box::pin(messages.ready_chunks(TOGETHER));
-    let events = stream::unfold((teller, batches), async |(mut teller, mut batches)| {
-        let batch = batches.next().await?;
-        let events = teller.events_of(batch).await;
-        Some((stream::iter(events.into_iter().map(Ok::<_, Infallible>)), (teller, batches)))
+    let viewer = Box::new((teller, Box::pin(messages)));
+    let events = stream::unfold(viewer, async |mut viewer| {
+        let (teller, messages) = &mut *viewer;
+        let events = teller.events_of(messages.next().await?.ok()?).await;
+        Some((stream::iter(events.into_iter().map(Ok::<_, Infallible>)), viewer))
     });
     let events = events.flatten().take_until(tokio::time::sleep(LONGEST));
     let answer = Sse::new(events).keep_alive(KeepAlive::new().interval(ALIVE));
@@ -83,60 +81,41 @@ struct Teller {
 }
 
 impl Teller {
-    /// Lines in a row become one event.
-    async fn events_of(&mut self, batch: Vec<std::io::Result<Told>>) -> Vec<Event> {
-        let batch: Vec<Told> = batch.into_iter().filter_map(Result::ok).collect();
-        self.look(&batch).await;
-        let (mut events, mut rows, mut seat) = (Vec::new(), Vec::new(), None);
-        for (place, message) in batch {
-            match message {
-                Message::LogLine(line) => {
-                    seat = place.or(seat);
-                    rows.push(self.row(&line));
-                }
-                Message::Restarted { attempt } => {
-                    events.extend(self.lines(&std::mem::take(&mut rows), seat));
-                    self.past = Past::default();
-                    let data = json!({ "claim": attempt }).to_string();
-                    events.push(named("restarted", place, data));
-                }
-                Message::JobComplete { conclusion, .. } => {
-                    events.extend(self.lines(&std::mem::take(&mut rows), seat));
-                    let data = json!({ "conclusion": conclusion }).to_string();
-                    events.push(named("complete", None, data));
-                }
-                // The page looks at its steps itself, whenever the run has changed.
-                Message::StepStatus { .. } => {}
+    async fn events_of(&mut self, told: Told) -> Vec<Event> {
+        match told {
+            Told::Lines(part) => {
+                self.look(&part).await;
+                let rows: Vec<Row> =
+                    part.lines().map(|(number, line)| self.past.draw(number, &line)).collect();
+                rows.chunks(TOGETHER).filter_map(|rows| self.lines(&part, rows)).collect()
             }
+            Told::Message(seat, Message::Restarted { attempt }) => {
+                self.past = Past::default();
+                vec![named("restarted", seat, json!({ "claim": attempt }).to_string())]
+            }
+            Told::Message(seat, Message::JobComplete { conclusion, .. }) => {
+                vec![named("complete", seat, json!({ "conclusion": conclusion }).to_string())]
+            }
+            // The page looks at its steps itself, whenever the run has changed.
+            Told::Message(..) => Vec::new(),
         }
-        events.extend(self.lines(&rows, seat));
-        events
     }
 
     /// Where a step begins, the job is read again: it may not have had that step before. Should that fail, the
     /// step is called by its number until the page asks again.
-    async fn look(&mut self, batch: &[Told]) {
-        let begins = |(_, message): &Told| match message {
-            Message::LogLine(line) => self.past.is_before(line.step.saturating_sub(1)),
-            _ => false,
-        };
-        let Some(id) = self.job.id.filter(|_| batch.iter().any(begins)) else { return };
+    async fn look(&mut self, part: &Part) {
+        let begins = part.lines().any(|(_, line)| self.past.is_before(line.step));
+        let Some(id) = self.job.id.filter(|_| begins) else { return };
         if let Ok(job) = runs::job_of(&self.app, &self.run, id).await {
             self.job = job;
         }
     }
 
-    fn row(&mut self, line: &LogLine) -> Row {
-        let at = Timestamp::parse_rfc3339(&line.timestamp).unwrap_or_default().0;
-        let step = line.step.saturating_sub(1);
-        self.past.draw(line.line_number, &Line { at, step, text: line.content.as_bytes() })
-    }
-
-    fn lines(&self, rows: &[Row], seat: Option<Seat>) -> Option<Event> {
+    fn lines(&self, part: &Part, rows: &[Row]) -> Option<Event> {
         let (first, last) = (rows.first()?.number, rows.last()?.number);
         let html = rows::show(&self.job, rows).into_string();
         let data = json!({ "first": first, "last": last, "html": html }).to_string();
-        Some(named("lines", seat, data))
+        Some(named("lines", Some(part.seat(last)), data))
     }
 }
 

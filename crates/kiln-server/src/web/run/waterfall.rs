@@ -26,9 +26,11 @@ pub(super) fn show(found: &Attempt) -> Markup {
     html! {
         div.waterfall {
             div.axis aria-hidden="true" {
-                span { "0" }
-                span { (parts::length(last.since(from) / 2)) }
-                span { (parts::length(last.since(from))) }
+                div {
+                    span { "0" }
+                    span { (parts::length(last.since(from) / 2)) }
+                    span { (parts::length(last.since(from))) }
+                }
             }
             ol {
                 @for (at, group) in groups.iter().enumerate() {

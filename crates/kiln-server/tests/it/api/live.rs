@@ -269,6 +269,46 @@ async fn a_log_that_grows_on_one_server_is_followed_on_another_without_delay() {
     assert_eq!(next(&mut socket).await["type"], "job_complete");
 }
 
+/// C9: those who follow a log share what is read of it, and each is told all of it nevertheless.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn viewers_who_come_at_different_times_are_told_the_same() {
+    const ROUNDS: u64 = 20;
+    let server = Server::start(Database::sqlite()).await;
+    let ada = person(&server, "adam", As::administrator()).await;
+    let (log, _site) = super::logs::running(&server, &ada).await;
+    let path = format!("/api/jobs/{}/log/live", log.job);
+    let bearer = format!("Bearer {}", ada.token);
+    let text = |round: u64| format!("line {round} in two parts");
+    let (mut streams, mut sockets, mut length) = (Vec::new(), Vec::new(), 0);
+    let mut late = sse(&ada, &format!("{path}?from_line={ROUNDS}"), None).await;
+    for round in 1..=ROUNDS {
+        streams.push(sse(&ada, &path, None).await);
+        sockets.push(socket(&server, &path, &[("authorization", &bearer)]).await.unwrap());
+        for part in [format!("1000 0 line {round} in "), "two parts\n".to_owned()] {
+            length = server.app.logs.append(log, length, part.into()).await.unwrap();
+        }
+        // Some keep up, and the others take nothing yet.
+        for stream in streams.iter_mut().skip(1).step_by(3).take(2) {
+            assert!(next(stream).await.0.is_some());
+        }
+    }
+    for stream in streams.iter_mut().chain([&mut late]) {
+        let mut number = 0;
+        while number < ROUNDS {
+            let (id, message) = next(stream).await;
+            let before = std::mem::replace(&mut number, message["line_number"].as_u64().unwrap());
+            assert!(before == 0 || number == before + 1, "{number} after {before}");
+            assert_eq!(id, Some(format!("1-{number}")));
+            assert_eq!(message, line(1, number, &text(number)));
+        }
+    }
+    for socket in &mut sockets {
+        for number in 1..=ROUNDS {
+            assert_eq!(next(socket).await, line(1, number, &text(number)));
+        }
+    }
+}
+
 /// C9
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn viewers_that_read_nothing_hold_nobody_up_and_miss_nothing() {

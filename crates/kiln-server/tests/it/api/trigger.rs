@@ -248,15 +248,17 @@ async fn a_run_with_priority_goes_first(server: Server) {
     let ask = |priority: i64| json!({ "workflow": "ci.yml", "priority": priority });
     let usual = root.trigger(&place, ask(0)).await;
     let first = root.trigger(&place, ask(100)).await;
+    let second = root.trigger(&place, ask(100)).await;
+    // Also while there is no runner: whoever comes is given them in this order.
     let queue = root.get("/api/queue").await.expect(200);
-    let mut waiting: Vec<(i64, i64)> = queue["items"]
+    let number = |job: &serde_json::Value, field: &str| job[field].as_i64().unwrap();
+    let waiting: Vec<(i64, i64, i64)> = queue["items"]
         .as_array()
         .unwrap()
         .iter()
-        .map(|job| (job["run_id"].as_i64().unwrap(), job["priority"].as_i64().unwrap()))
+        .map(|job| (number(job, "run_id"), number(job, "priority"), number(job, "position")))
         .collect();
-    waiting.sort_unstable();
-    assert_eq!(waiting, [(usual, 0), (first, 100)]);
+    assert_eq!(waiting, [(first, 100, 1), (second, 100, 2), (usual, 0, 3)]);
     let claimed = site(&server, &place).claim(1, 1).await.remove(0);
     assert_eq!(claimed.job.run().0, first);
     let path = format!("/api/repos/{}/trigger", place.name);

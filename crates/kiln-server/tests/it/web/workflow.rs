@@ -7,7 +7,7 @@ use super::browser::Browser;
 use crate::api::people::{As, commit, file, person};
 use crate::support::Server;
 
-/// An error in line 5, something likely to be wrong in line 9.
+/// An error in line 5, something likely to be wrong in lines 4 and 9.
 const WRONG: &str = "name: Wrong
 on: [push, workflow_dispatch]
 jobs:
@@ -50,12 +50,12 @@ async fn findings_stand_beside_their_lines(server: Server) {
         "script-injection",
     ]);
     // Each below its own line, before the next one.
-    let place_of = |text: &str| page.text.find(text).unwrap_or_else(|| panic!("no {text}"));
-    let error = place_of("class=\"finding error\"");
-    assert!(place_of("id=\"S5\"") < error && error < place_of("id=\"S6\""));
-    // Other lines may have warnings, too.
-    let warning = page.text.rfind("class=\"finding warning\"").unwrap_or_default();
-    assert!(place_of("id=\"S9\"") < warning);
+    let mut shown = Vec::new();
+    for line in page.text.split("id=\"S").skip(1) {
+        let number: u64 = line.split('"').next().unwrap().parse().unwrap();
+        let kinds = line.split("class=\"finding ").skip(1);
+        shown.extend(kinds.map(|kind| (number, kind.split('"').next().unwrap().to_owned())));
+    }
     page.lacks(&["Start it by hand"]);
     // The same for programs.
     let path = "/api/repos/acme/app/workflows/wrong.yml/file";
@@ -64,9 +64,15 @@ async fn findings_stand_beside_their_lines(server: Server) {
     assert_eq!((&read["path"], &read["enabled"]), (&json!(file("wrong.yml")), &json!(true)));
     assert_eq!(read["events"], json!(["push", "workflow_dispatch"]));
     let found = read["findings"].as_array().unwrap();
-    let short: Vec<_> = found.iter().map(|one| (&one["severity"], &one["line"])).collect();
-    assert!(short.contains(&(&json!("error"), &json!(5))), "{read:#}");
-    assert!(short.contains(&(&json!("warning"), &json!(9))), "{read:#}");
+    let mut told: Vec<(u64, String)> = found
+        .iter()
+        .map(|one| (one["line"].as_u64().unwrap(), one["severity"].as_str().unwrap().to_owned()))
+        .collect();
+    told.sort_unstable();
+    let kind = |line: u64, word: &str| (line, word.to_owned());
+    let expect = [kind(4, "warning"), kind(5, "error"), kind(9, "warning")];
+    assert_eq!(told, expect, "{read:#}");
+    assert_eq!(shown, told);
     ada.get("/api/repos/acme/app/workflows/none.yml/file").await.expect(404);
     ada.get(&format!("{path}?ref=none")).await.expect(404);
     ada.get(&format!("{path}?ref=-x")).await.expect(422);

@@ -165,7 +165,7 @@ impl View<'_> {
         let lane = known.lane;
         let crew = self.crews.get(&lane);
         let (position, start) = if known.is_open() {
-            self.order.place(crew, lane.id, shown.job, shown.ahead)
+            self.order.place(crew, &lane, shown.job, shown.ahead)
         } else {
             (shown.ahead + 1, None)
         };

@@ -64,6 +64,14 @@ pub struct WaitingJob {
     pub runners: Vec<String>,
 }
 
+impl WaitingJob {
+    /// What is smaller is likely to be handed out earlier. Of those that wait in different lines nobody knows that; they
+    /// stand as if they waited in one.
+    pub fn rank(&self) -> impl Ord + use<> {
+        (self.position, std::cmp::Reverse(self.priority), self.queued, self.job)
+    }
+}
+
 /// The jobs that wait, those that are likely to come first in front.
 pub async fn waiting(
     tx: &mut Tx<'_>,
@@ -78,7 +86,7 @@ pub async fn waiting(
     let order = Order::play(tx, policy, &scene, &crews).await?;
     let view = View { scene: &scene, crews: &crews, order: &order, scope, waits };
     let mut jobs: Vec<WaitingJob> = shown.iter().map(|one| view.explain(one)).collect();
-    jobs.sort_by_key(|job| (job.position, job.queued, job.job));
+    jobs.sort_by_key(WaitingJob::rank);
     jobs.truncate(limit.min(LARGEST));
     Ok(jobs)
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use kiln_core::id::{JobId, LaneId, OrgId, QueueId};
 use kiln_core::queue::{
-    Asker, Batch, Head, Next, OrgShare, Picker, Policy, Serving, forecast, matches,
+    Asker, Batch, Head, Lane, Next, OrgShare, Picker, Policy, Serving, forecast, matches,
 };
 
 use super::crew::{Crew, Crews, different};
@@ -19,9 +19,17 @@ const PICKS: usize = 1_000;
 const PICKS_AT_LEAST: usize = 50;
 const MOST_KINDS: usize = 20;
 
-/// What came of it, by the runners that could take a job, as places in the scene.
+/// What came of it.
 #[derive(Debug, Default)]
-pub(super) struct Order(BTreeMap<Vec<usize>, Line>);
+pub(super) struct Order(BTreeMap<Kind, Line>);
+
+/// Jobs that wait in one line: for the same runners, as places in the scene. Where there are none, those of a queue wait
+/// for whoever comes.
+type Kind = (Vec<usize>, Option<(QueueId, OrgId)>);
+
+fn kind(live: &[usize], queue: QueueId, org: OrgId) -> Kind {
+    (live.to_vec(), live.is_empty().then_some((queue, org)))
+}
 
 /// One line of jobs that wait for the same runners.
 #[derive(Debug, Default)]
@@ -47,28 +55,28 @@ impl Order {
         scene: &Scene,
         crews: &Crews,
     ) -> Result<Self, StoreError> {
-        let lines: BTreeMap<&[usize], (QueueId, OrgId)> =
-            crews.lines().map(|(crew, queue, org)| (&*crew.live, (queue, org))).collect();
+        let one = |(crew, queue, org): (&Crew, QueueId, OrgId)| {
+            (kind(&crew.live, queue, org), (queue, org))
+        };
+        let lines: BTreeMap<Kind, (QueueId, OrgId)> = crews.lines().map(one).collect();
         let most = (PICKS / lines.len().max(1)).max(PICKS_AT_LEAST);
         let mut order = Self::default();
-        for (live, (queue, org)) in lines.into_iter().take(MOST_KINDS) {
-            // Without a runner a queue is a line of its own, which nobody serves.
-            if !live.is_empty() {
-                let line = Line::play(tx, policy, scene, (live, queue, org), most).await?;
-                order.0.insert(live.to_vec(), line);
-            }
+        for (kind, (queue, org)) in lines.into_iter().take(MOST_KINDS) {
+            let line = Line::play(tx, policy, scene, (&kind.0, queue, org), most).await?;
+            order.0.insert(kind, line);
         }
         Ok(order)
     }
 
     /// Where a job stands, before which `ahead` others are in its lane.
-    pub(super) fn place(&self, crew: &Crew, lane: LaneId, job: JobId, ahead: u64) -> Place {
-        let Some(line) = self.0.get(&crew.live) else { return (ahead + 1, None) };
+    pub(super) fn place(&self, crew: &Crew, lane: &Lane, job: JobId, ahead: u64) -> Place {
+        let kind = kind(&crew.live, lane.queue, lane.org);
+        let Some(line) = self.0.get(&kind) else { return (ahead + 1, None) };
         if let Some((position, start)) = line.places.get(&job) {
             return (*position, start.filter(|start| line.has_history || *start == 0.0));
         }
         let first = line.places.len() as u64;
-        let behind = ahead.saturating_sub(line.of_lane.get(&lane).copied().unwrap_or(0)) + 1;
+        let behind = ahead.saturating_sub(line.of_lane.get(&lane.id).copied().unwrap_or(0)) + 1;
         #[expect(clippy::cast_precision_loss, reason = "nobody waits behind 2^53 jobs")]
         let start = line.last.map(|last| last + behind as f64 * line.step);
         (first + behind, start.filter(|_| line.has_history))

@@ -33,19 +33,55 @@ jobs:
           exit 1
 "#;
 
+/// Letters and grounds in each of the sixteen colours that a theme has.
+const COLOURS: &str = r#"
+on: push
+jobs:
+  paint:
+    runs-on: linux
+    steps:
+      - run: |
+          for n in $(seq 30 37) $(seq 90 97); do
+            printf "\033[${n}mletters $n\033[0m \033[$((n + 10))mground $n\033[0m\n"
+          done
+"#;
+
 /// A row by its whole text.
 const ROW: &str = "const row = (text) => [...document.querySelectorAll('#log .l')].find((one) => one.querySelector('.t').textContent === text);";
 
 fn begin(site: &Site) -> String {
     let gate = site.world.place.path().join("gate");
     let workflow = PAINTED.replace("GATE", gate.to_str().expect("a folder of the test is text"));
-    site.world.repository(&site.server, "painted", &workflow);
+    paint(site, &workflow)
+}
+
+/// The page of the job, once it runs.
+fn paint(site: &Site, workflow: &str) -> String {
+    site.world.repository(&site.server, "painted", workflow);
     let run = site.world.trigger(&site.server, "painted");
     let seen = site.world.until(&site.server, "the job runs", |world| {
         let seen = world.run(&site.server, run);
-        (job(&seen, "paint")["status"] == "in_progress").then_some(seen)
+        (job(&seen, "paint")["status"] != "queued").then_some(seen)
     });
     format!("/acme/painted/actions/runs/{run}/job/{}", job(&seen, "paint")["id"])
+}
+
+/// O2: whatever of its sixteen colours a job prints in or on, people can read it.
+#[test]
+fn colours_of_a_log_can_be_read_in_both_themes() {
+    let site = site();
+    let chrome = &site.chrome;
+    let page = paint(&site, COLOURS);
+    site.sign_in();
+    chrome.open(&page);
+    chrome.until("all lines come", &format!("{ROW} return Boolean(row('letters 97 ground 97'))"));
+    let kinds = "return new Set([...document.querySelectorAll('#log .t span')].map((one) => one.className)).size";
+    assert_eq!(chrome.script(kinds), 32);
+    chrome.accessible("sixteen colours");
+    chrome.dark(true);
+    chrome.accessible("sixteen colours in the dark");
+    chrome.dark(false);
+    chrome.no_complaints();
 }
 
 /// O2
