@@ -231,7 +231,7 @@ async fn a_job_sends_and_reads_for_its_organization_while_it_runs(server: Server
     let (_, key) = server.pool(Some(place.org), "builders").await;
     server.run(&place, "  build: {runs-on: linux, steps: [{run: 'true'}]}\n").await;
     let runner = Runner::new(&server, &key, "one", LINUX).await;
-    let job = runner.claim("a", 0).await.unwrap();
+    let job = runner.claim("a", 20).await.unwrap();
     let post = async |token: &str, path: &str, body: Value| {
         let request = server.client.post(server.url(path)).bearer_auth(token).json(&body);
         let answer = request.send().await.unwrap();
