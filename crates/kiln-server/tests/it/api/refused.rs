@@ -10,7 +10,7 @@ use super::people::{As, person};
 use crate::support::Server;
 
 /// Longer than any answer takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A connection of a client that does one thing after the other.
 struct Client(BufReader<TcpStream>);
