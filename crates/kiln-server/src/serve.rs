@@ -264,7 +264,10 @@ impl Door {
             Ok(budget) => budget.into_iter().for_each(|budget| {
                 request.extensions_mut().insert(budget);
             }),
-            Err(refusal) => return axum::response::IntoResponse::into_response(refusal),
+            Err(refusal) => {
+                drop(http::unread::read_on(request));
+                return axum::response::IntoResponse::into_response(refusal);
+            }
         }
         let client = SocketAddr::new(peer.address, address.port());
         request.extensions_mut().insert(ConnectInfo(client));

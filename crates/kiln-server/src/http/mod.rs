@@ -16,6 +16,7 @@ pub mod middleware;
 pub mod openapi;
 pub mod routes;
 pub mod runner;
+pub(crate) mod unread;
 pub mod worker;
 
 use axum::Router;
@@ -57,5 +58,6 @@ pub fn router(app: Shared) -> Router {
         .layer(axum::middleware::from_fn(middleware::outermost))
         .with_state(app);
     // What is around a router comes before it chooses a route.
-    Router::new().fallback_service(router.map_request(addresses::settled))
+    let around = router.map_request(|request| unread::read_on(addresses::settled(request)));
+    Router::new().fallback_service(around)
 }

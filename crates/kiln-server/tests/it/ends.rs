@@ -81,7 +81,7 @@ async fn the_claims_before_the_last_are_shown_with_their_reason(server: Server) 
     let run = server.run(&place, JOB).await;
     let root = person(&server, "root", As::administrator()).await;
 
-    let job = first.claim("a", 0).await.unwrap();
+    let job = first.claim("a", 20).await.unwrap();
     let started = What::Started { preparing_ms: Some(0) };
     let said = Reporter::new(&server, &job).telling(1, vec![started]);
     good::<Heard>(said.send().await.unwrap()).await;

@@ -129,7 +129,7 @@ async fn a_log_waits_for_its_store(database: Database) {
     let (_, key) = server.pool(Some(place.org), "builders").await;
     server.run(&place, JOB).await;
     let runner = Runner::new(&server, &key, "one", LINUX).await;
-    let job = runner.claim("a", 0).await.unwrap();
+    let job = runner.claim("a", 20).await.unwrap();
     let reporter = Reporter::new(&server, &job);
     let api = format!("/api/jobs/{}/log", job.job_id);
     let mut expect = String::new();

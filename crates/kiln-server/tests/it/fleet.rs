@@ -47,7 +47,7 @@ async fn a_job_comes_with_everything_its_runner_needs(server: Server) {
         .await;
     keep_secrets(&server, &place).await;
     let runner = Runner::new(&server, &key, "one", LINUX).await;
-    let job = runner.claim("a", 0).await.unwrap();
+    let job = runner.claim("a", 20).await.unwrap();
     assert_eq!((job.run_id, job.attempt, job.repo.as_str()), (run.0, 1, "acme/app"));
     assert_eq!(
         (job.workflow.as_str(), job.job_name.as_str()),
@@ -169,12 +169,12 @@ async fn repeating_a_question_repeats_its_answer(server: Server) {
     server.run(&place, JOB).await;
     server.run(&place, JOB).await;
     let runner = Runner::new(&server, &key, "one", LINUX).await;
-    let first = runner.claim("a", 0).await.unwrap();
-    let again = runner.claim("a", 0).await.unwrap();
+    let first = runner.claim("a", 20).await.unwrap();
+    let again = runner.claim("a", 20).await.unwrap();
     assert_eq!((first.job_id, first.attempt), (again.job_id, again.attempt));
     assert_eq!(first.token, again.token);
     assert_eq!(runner.open(&first).visible, runner.open(&again).visible);
-    let second = runner.claim("b", 0).await.unwrap();
+    let second = runner.claim("b", 20).await.unwrap();
     assert_ne!(first.job_id, second.job_id);
     assert!(runner.claim("c", 0).await.is_none());
 }
@@ -239,7 +239,7 @@ async fn tokens_expire_rotate_and_can_be_revoked_at_once(server: Server) {
 async fn settle(server: &Server, id: RunnerId) {
     let epoch = async move |tx: &mut Tx<'_>| Ok(runners::get(tx, SYSTEM, id).await?.epoch);
     let epoch = server.app.store.read(epoch).await.unwrap();
-    for _ in 0..200 {
+    for _ in 0..6_000 {
         if server.app.fleet.member(id).await.unwrap().runner.epoch == epoch {
             return;
         }
@@ -258,7 +258,7 @@ async fn a_cancel_reaches_the_runner_within_a_second(server: Server) {
     let (_, key) = server.pool(Some(place.org), "builders").await;
     let run = server.run(&place, JOB).await;
     let runner = Runner::new(&server, &key, "one", LINUX).await;
-    let job = runner.claim("a", 0).await.unwrap().reference();
+    let job = runner.claim("a", 20).await.unwrap().reference();
     let beating = async { (runner.beat(&[job], 15).await, Instant::now()) };
     let cancel = async {
         tokio::time::sleep(Duration::from_millis(300)).await;
@@ -292,7 +292,7 @@ async fn what_a_runner_does_not_have_it_is_told_to_abandon(server: Server) {
     server.run(&place, JOB).await;
     let one = Runner::new(&server, &key, "one", LINUX).await;
     let two = Runner::new(&server, &key, "two", LINUX).await;
-    let job = one.claim("a", 0).await.unwrap().reference();
+    let job = one.claim("a", 20).await.unwrap().reference();
     assert_eq!(one.beat(&[job], 0).await.commands, []);
     assert_eq!(two.beat(&[job], 0).await.commands, [Command::Abandon(job)]);
     let many = vec![job; 10_001];
@@ -356,7 +356,7 @@ async fn a_runner_with_trouble_gets_nothing(server: Server) {
     let kept = server.app.store.read(kept).await.unwrap();
     assert!(kept.leaving && kept.health.unwrap().contains("disk is full"));
     good::<HeartbeatAnswer>(say(Heartbeat::default()).send().await.unwrap()).await;
-    assert!(runner.claim("a", 0).await.is_some());
+    assert!(runner.claim("a", 20).await.is_some());
 }
 
 on_both!(claims_are_checked);
@@ -419,7 +419,7 @@ async fn runners_that_ask_too_much_are_held_back() {
     let (_, key) = server.pool(Some(place.org), "builders").await;
     server.run(&place, JOB).await;
     let runner = Runner::new(&server, &key, "one", LINUX).await;
-    let job = runner.claim("a", 0).await.unwrap();
+    let job = runner.claim("a", 20).await.unwrap();
     for _ in 0..4 {
         runner.beat(&[], 0).await;
     }

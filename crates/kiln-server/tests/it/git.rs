@@ -40,7 +40,7 @@ async fn a_job_reads_its_repository_and_no_other(server: Server) {
     let (_, key) = server.pool(Some(place.org), "builders").await;
     server.run(&place, JOB).await;
     let runner = Runner::new(&server, &key, "one", LINUX).await;
-    let job = runner.claim("a", 0).await.unwrap();
+    let job = runner.claim("a", 20).await.unwrap();
     let token = job.token.as_str();
     let get = |path: &str| server.client.get(server.url(path));
     let post = |path: &str| server.client.post(server.url(path));
@@ -89,7 +89,7 @@ async fn the_token_of_steps_reads_the_repository_and_says_nothing(server: Server
     let (_, key) = server.pool(Some(place.org), "builders").await;
     server.run(&place, JOB).await;
     let runner = Runner::new(&server, &key, "one", LINUX).await;
-    let job = runner.claim("a", 0).await.unwrap();
+    let job = runner.claim("a", 20).await.unwrap();
     let token = json(&job.contexts.github)["token"].as_str().unwrap().to_owned();
     let get = |path: &str| with(server.client.get(server.url(path)), &token);
     assert_eq!(text(get(REFS)).await.0, 200);
@@ -150,7 +150,7 @@ async fn a_repository_that_cannot_be_read_is_an_answer(server: Server) {
     let (_, key) = server.pool(Some(place.org), "builders").await;
     server.run(&place, JOB).await;
     let runner = Runner::new(&server, &key, "one", LINUX).await;
-    let job = runner.claim("a", 0).await.unwrap();
+    let job = runner.claim("a", 20).await.unwrap();
     let request = server.client.post(server.url(FETCH)).body("want");
     refused(with(request, &job.token), 503).await;
 }

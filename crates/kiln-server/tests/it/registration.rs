@@ -170,8 +170,8 @@ async fn a_runner_that_leaves_hands_back_what_it_has(server: Server) {
     server.run(&place, JOB).await;
     server.run(&place, JOB).await;
     let leaving = Runner::new(&server, &key, "one", LINUX).await;
-    let claimed = leaving.claim("a", 0).await.unwrap();
-    let begun = leaving.claim("b", 0).await.unwrap();
+    let claimed = leaving.claim("a", 20).await.unwrap();
+    let begun = leaving.claim("b", 20).await.unwrap();
     let reporter = Reporter::new(&server, &begun);
     let started = reporter.telling(1, vec![kiln_proto::report::What::started()]);
     good::<kiln_proto::report::Heard>(started.send().await.unwrap()).await;
@@ -217,8 +217,8 @@ async fn what_a_runner_that_was_started_anew_does_not_know_goes_back_at_once(ser
     server.run(&place, JOB).await;
     server.run(&place, JOB).await;
     let dead = Runner::new(&server, &key, "one", LINUX).await;
-    let kept = dead.claim("a", 0).await.unwrap();
-    let forgotten = dead.claim("b", 0).await.unwrap();
+    let kept = dead.claim("a", 20).await.unwrap();
+    let forgotten = dead.claim("b", 20).await.unwrap();
     let next = Runner::new(&server, &key, "two", LINUX).await;
     let back = |jobs| Register {
         key: None,
@@ -253,9 +253,9 @@ async fn a_runner_for_a_single_job_gets_one_and_is_gone(server: Server) {
     let (asked, private) = registration(&key, "one", LINUX);
     let asked = Register { single_use: true, ..asked };
     let runner = Runner::of(&server, &asked, private).await;
-    let job = runner.claim("a", 0).await.unwrap();
+    let job = runner.claim("a", 20).await.unwrap();
     assert!(runner.claim("b", 0).await.is_none(), "it has had its job");
-    assert_eq!(runner.claim("a", 0).await.unwrap().job_id, job.job_id, "but it may ask again");
+    assert_eq!(runner.claim("a", 20).await.unwrap().job_id, job.job_id, "but it may ask again");
     let reporter = Reporter::new(&server, &job);
     let done = reporter.completing(&crate::runner::completion("success"));
     assert_eq!(done.send().await.unwrap().status(), 200);

@@ -86,6 +86,8 @@ impl<'s> Runner<'s> {
         self.post(&format!("/actions/runners/{}/jobs/claim", self.id)).json(&claim)
     }
 
+    /// A job within some seconds. Who waits for none has only what the server knows already, and it hears of a new
+    /// queue a moment after the queue is there.
     pub(crate) async fn claim(&self, nonce: &str, wait: u32) -> Option<Job> {
         let answer = self.claiming(nonce, wait).send().await.unwrap();
         for name in ["kiln-access-token", "kiln-queue-size"] {

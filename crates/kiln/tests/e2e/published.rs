@@ -77,15 +77,72 @@ fn run(place: &Place, versions: &[&str], steps: &str) -> String {
     out
 }
 
-const CHECKOUT: [&str; 6] = ["v2", "v3", "v4", "v5", "v6", "v7"];
+pub(crate) const CHECKOUT: [&str; 6] = ["v2", "v3", "v4", "v5", "v6", "v7"];
+pub(crate) const SETUP_NODE: [&str; 5] = ["v3", "v4", "v5", "v6", "v7"];
+pub(crate) const GITHUB_SCRIPT: [&str; 3] = ["v6", "v7", "v8"];
+/// What `v2` stands for changes; this one does not.
+pub(crate) const RUST_CACHE: [&str; 1] = ["v2.7.8"];
 
-fn newest_checkout() -> Option<&'static str> {
+/// In a repository as [`history`] has it.
+pub(crate) const EVERY_CHECKOUT: &str = "      - run: rm -rf * .github\n      \
+     - uses: actions/checkout@VERSION\n      \
+     - run: test \"$(git rev-parse HEAD) $(git branch --show-current) $(cat a)\" = \"$GITHUB_SHA main two\"\n      \
+     - run: test \"$(git rev-list --count HEAD)\" = 1 && git fetch -q --unshallow && test \"$(git rev-list --count HEAD)\" = 2\n";
+
+pub(crate) const SCRIPT: &str = "      - id: s\n        uses: actions/github-script@VERSION\n        with:\n          script: |\n            \
+     core.setOutput('who', `${context.repo.repo} ${context.eventName}`)\n            \
+     core.exportVariable('MODE', 'fast')\n            core.warning('careful VERSION')\n            \
+     return {answer: 42}\n      \
+     - run: test '${{ fromJSON(steps.s.outputs.result).answer }} ${{ steps.s.outputs.who }}' = \"42 ${GITHUB_REPOSITORY#*/} push\" && test $MODE = fast\n      \
+     - uses: actions/github-script@VERSION\n        id: bad\n        continue-on-error: true\n        with: {script: 'throw new Error(\"on purpose\")'}\n      \
+     - run: test ${{ steps.bad.outcome }} = failure\n";
+
+/// With files of [`package`] in the workspace. Paths are part of what a cache is, and the workspace of each run is
+/// another: so npm has its cache in a place that stays.
+pub(crate) fn setup_node(stable: &Place) -> String {
+    let steps = "      - run: |\n          at=$RUNNER_TOOL_CACHE/node/20.99.0/$(node -p process.arch)\n          mkdir -p $at/bin\n          \
+         ln -sf \"$(command -v node)\" $at/bin/node && ln -sf \"$(command -v npm)\" $at/bin/npm && touch $at.complete\n          \
+         echo npm_config_cache=STABLE/npm-VERSION >> $GITHUB_ENV\n      \
+         - id: node\n        uses: actions/setup-node@VERSION\n        with: {node-version: 20.99.0, cache: npm, check-latest: false}\n      \
+         - run: test \"$(command -v node)\" = $RUNNER_TOOL_CACHE/node/20.99.0/$(node -p process.arch)/bin/node\n      \
+         - run: test '${{ steps.node.outputs.cache-hit }}' = EXPECT && mkdir -p STABLE/npm-VERSION && touch STABLE/npm-VERSION/x\n";
+    steps.replace("STABLE", stable.path().to_str().expect("it is text"))
+}
+
+/// The files of a package of npm.
+pub(crate) fn package(place: &Place) {
+    place.file("package-lock.json", "{\"name\": \"x\", \"lockfileVersion\": 3, \"packages\": {}}");
+    place.file("package.json", "{\"name\": \"x\", \"version\": \"1.0.0\"}");
+}
+
+/// With a crate in a place that stays, as [`setup_node`] has one. Its clean-up is thorough, so it gets a home of its own.
+pub(crate) fn rust_cache(stable: &Place) -> String {
+    stable.file("Cargo.toml", "[package]\nname = \"x\"\nversion = \"0.1.0\"\nedition = \"2021\"\n");
+    stable.file("Cargo.lock", "version = 3\n\n[[package]]\nname = \"x\"\nversion = \"0.1.0\"\n");
+    stable.file("src/lib.rs", "");
+    // The home of the job need not be the one that has the toolchain.
+    let rustup = env::var("RUSTUP_HOME").or_else(|_| env::var("HOME").map(|at| at + "/.rustup"));
+    let steps = "      - run: |\n          mkdir -p STABLE/cargo && echo CARGO_HOME=STABLE/cargo >> $GITHUB_ENV\n          \
+         echo RUSTUP_HOME=RUSTUP >> $GITHUB_ENV\n      \
+         - id: c\n        uses: Swatinem/rust-cache@VERSION\n        with: {cache-bin: false, workspaces: STABLE}\n      \
+         - run: test \"[${{ steps.c.outputs.cache-hit }}]\" = '[EXPECT]' && mkdir -p STABLE/target/debug/deps && touch STABLE/target/debug/x\n";
+    let steps =
+        steps.replace("RUSTUP_HOME=RUSTUP", &format!("RUSTUP_HOME={}", rustup.unwrap_or_default()));
+    steps.replace("STABLE", stable.path().to_str().expect("it is text"))
+}
+
+pub(crate) fn newest_checkout() -> Option<&'static str> {
     versions("actions/checkout", &CHECKOUT).last().copied()
 }
 
 /// A repository with a history: a tag, another branch, a file for each.
 fn history() -> Place {
     let place = Place::new();
+    make_history(&place);
+    place
+}
+
+pub(crate) fn make_history(place: &Place) {
     place.file("a", "one");
     commit_all(place.path());
     place.git(&["tag", "first"]);
@@ -94,7 +151,6 @@ fn history() -> Place {
     commit_all(place.path());
     place.git(&["checkout", "-q", "main"]);
     place.file("a", "two");
-    place
 }
 
 /// P9, R1
@@ -105,14 +161,7 @@ fn every_checkout_fetches_the_commit_of_the_run() {
     if versions.is_empty() {
         return;
     }
-    run(
-        &history(),
-        &versions,
-        "      - run: rm -rf * .github\n      \
-         - uses: actions/checkout@VERSION\n      \
-         - run: test \"$(git rev-parse HEAD) $(git branch --show-current) $(cat a)\" = \"$GITHUB_SHA main two\"\n      \
-         - run: test \"$(git rev-list --count HEAD)\" = 1 && git fetch -q --unshallow && test \"$(git rev-list --count HEAD)\" = 2\n",
-    );
+    run(&history(), &versions, EVERY_CHECKOUT);
 }
 
 /// P9, R1
@@ -176,22 +225,11 @@ fn checkout_takes_submodules_from_where_the_user_has_them() {
 #[test]
 #[ignore = "runs published actions: needs KILN_TEST_ACTIONS"]
 fn github_script_gives_outputs_variables_and_annotations() {
-    let versions = versions("actions/github-script", &["v6", "v7", "v8"]);
+    let versions = versions("actions/github-script", &GITHUB_SCRIPT);
     if versions.is_empty() {
         return;
     }
-    let place = Place::new();
-    let out = run(
-        &place,
-        &versions,
-        "      - id: s\n        uses: actions/github-script@VERSION\n        with:\n          script: |\n            \
-         core.setOutput('who', `${context.repo.repo} ${context.eventName}`)\n            \
-         core.exportVariable('MODE', 'fast')\n            core.warning('careful VERSION')\n            \
-         return {answer: 42}\n      \
-         - run: test '${{ fromJSON(steps.s.outputs.result).answer }} ${{ steps.s.outputs.who }}' = \"42 ${GITHUB_REPOSITORY#*/} push\" && test $MODE = fast\n      \
-         - uses: actions/github-script@VERSION\n        id: bad\n        continue-on-error: true\n        with: {script: 'throw new Error(\"on purpose\")'}\n      \
-         - run: test ${{ steps.bad.outcome }} = failure\n",
-    );
+    let out = run(&Place::new(), &versions, SCRIPT);
     for version in versions {
         assert!(out.contains(&format!("careful {version}")), "{out}");
     }
@@ -259,21 +297,13 @@ fn every_artifact_is_uploaded_replaced_and_downloaded() {
 #[test]
 #[ignore = "runs published actions: needs KILN_TEST_ACTIONS"]
 fn setup_node_finds_a_seeded_tool_and_caches_for_npm() {
-    let versions = versions("actions/setup-node", &["v3", "v4", "v5", "v6", "v7"]);
+    let versions = versions("actions/setup-node", &SETUP_NODE);
     if versions.is_empty() {
         return;
     }
-    // Paths are part of what a cache is, and the workspace of each run is another.
     let (place, stable) = (Place::new(), Place::new());
-    place.file("package-lock.json", "{\"name\": \"x\", \"lockfileVersion\": 3, \"packages\": {}}");
-    place.file("package.json", "{\"name\": \"x\", \"version\": \"1.0.0\"}");
-    let steps = "      - run: |\n          at=$RUNNER_TOOL_CACHE/node/20.99.0/$(node -p process.arch)\n          mkdir -p $at/bin\n          \
-         ln -sf \"$(command -v node)\" $at/bin/node && ln -sf \"$(command -v npm)\" $at/bin/npm && touch $at.complete\n          \
-         echo npm_config_cache=STABLE/npm-VERSION >> $GITHUB_ENV\n      \
-         - id: node\n        uses: actions/setup-node@VERSION\n        with: {node-version: 20.99.0, cache: npm, check-latest: false}\n      \
-         - run: test \"$(command -v node)\" = $RUNNER_TOOL_CACHE/node/20.99.0/$(node -p process.arch)/bin/node\n      \
-         - run: test '${{ steps.node.outputs.cache-hit }}' = EXPECT && mkdir -p STABLE/npm-VERSION && touch STABLE/npm-VERSION/x\n";
-    let steps = steps.replace("STABLE", stable.path().to_str().expect("it is text"));
+    package(&place);
+    let steps = setup_node(&stable);
     let first = run(&place, &versions, &steps.replace("EXPECT", "false"));
     assert!(first.contains("Cache saved with the key"), "{first}");
     run(&place, &versions, &steps.replace("EXPECT", "true"));
@@ -283,22 +313,13 @@ fn setup_node_finds_a_seeded_tool_and_caches_for_npm() {
 #[test]
 #[ignore = "runs published actions: needs KILN_TEST_ACTIONS"]
 fn rust_cache_finds_in_the_next_run_what_it_saved() {
-    // What `v2` stands for changes; this one does not.
-    let versions = versions("Swatinem/rust-cache", &["v2.7.8"]);
+    let versions = versions("Swatinem/rust-cache", &RUST_CACHE);
     if versions.is_empty() {
         return;
     }
-    // Its paths are part of what a cache is, and the workspace of each run is another.
     let (place, stable) = (Place::new(), Place::new());
     place.file("a", "");
-    stable.file("Cargo.toml", "[package]\nname = \"x\"\nversion = \"0.1.0\"\nedition = \"2021\"\n");
-    stable.file("Cargo.lock", "version = 3\n\n[[package]]\nname = \"x\"\nversion = \"0.1.0\"\n");
-    stable.file("src/lib.rs", "");
-    // Its clean-up is thorough, so it gets a home of its own.
-    let steps = "      - run: mkdir -p STABLE/cargo && echo CARGO_HOME=STABLE/cargo >> $GITHUB_ENV\n      \
-         - id: c\n        uses: Swatinem/rust-cache@VERSION\n        with: {cache-bin: false, workspaces: STABLE}\n      \
-         - run: test \"[${{ steps.c.outputs.cache-hit }}]\" = 'EXPECT' && mkdir -p STABLE/target/debug/deps && touch STABLE/target/debug/x\n";
-    let steps = steps.replace("STABLE", stable.path().to_str().expect("it is text"));
-    run(&place, &versions, &steps.replace("EXPECT", "[false]"));
-    run(&place, &versions, &steps.replace("EXPECT", "[true]"));
+    let steps = rust_cache(&stable);
+    run(&place, &versions, &steps.replace("EXPECT", "false"));
+    run(&place, &versions, &steps.replace("EXPECT", "true"));
 }

@@ -104,7 +104,7 @@ async fn a_job_is_followed_to_its_end_on_a_socket_and_as_events(server: Server) 
     let run = server.run(&place, JOB).await;
     let ada = person(&server, "adam", As::administrator()).await;
     let runner = Runner::new(&server, &key, "one", LINUX).await;
-    let job = runner.claim("a", 0).await.unwrap();
+    let job = runner.claim("a", 20).await.unwrap();
     let reporter = Reporter::new(&server, &job);
     let bearer = format!("Bearer {}", ada.token);
     let path = format!("/repos/acme/app/actions/runs/{run}/jobs/{}/logs/live", job.job_id);
@@ -235,7 +235,7 @@ async fn a_log_that_grows_on_one_server_is_followed_on_another_without_delay() {
     one.run(&place, JOB).await;
     let ada = person(&two, "adam", As::administrator()).await;
     let runner = Runner::new(&one, &key, "one", LINUX).await;
-    let job = runner.claim("a", 0).await.unwrap();
+    let job = runner.claim("a", 20).await.unwrap();
     let reporter = Reporter::new(&one, &job);
     let path = format!("/api/jobs/{}/log/live", job.job_id);
     let mut stream = sse(&ada, &path, None).await;

@@ -12,6 +12,7 @@ mod manifests;
 mod objects;
 pub(crate) mod openapi;
 pub(crate) mod people;
+mod refused;
 mod removal;
 mod runs;
 mod search;
