@@ -96,6 +96,9 @@ pub struct Annotation {
 pub struct Heard {
     /// The last sequence number.
     pub sequence: u64,
+    /// Somebody has asked for the end of the job: the runner cancels it now instead of with its next heartbeat.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cancelling: bool,
 }
 
 /// `PUT /actions/jobs/{id}/attempts/{n}/log?from=N`: what the server has of the log.

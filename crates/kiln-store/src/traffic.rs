@@ -8,7 +8,7 @@ use kiln_core::time::Timestamp;
 
 use crate::claims::{self, Asking, Beat, Claimed, Lease, Pulse};
 use crate::runs::{self, Answer, Assignment, Happened, Report, ReportAnswer, Runs};
-use crate::{Gather, Store, StoreError, Tx};
+use crate::{Gather, StoreError, Tx};
 
 /// How many words share a transaction at most, so that nobody's answer waits for long.
 const MOST: usize = 256;
@@ -38,9 +38,11 @@ pub struct Traffic {
 }
 
 /// What a runner gets.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct Offered {
     pub jobs: Vec<Claimed>,
+    /// What is to be known of the first of them, if that was at hand: see [`Traffic::assignment`].
+    pub assignment: Option<Assignment>,
     /// From then on it may take a job that waits for preferred runners until then. Unless one of them
     /// took it, asking again is worth it.
     pub again: Option<Timestamp>,
@@ -59,10 +61,10 @@ impl Traffic {
             })
         };
         let news = (0..ways).map(way).collect();
-        let of_claims = store.clone();
+        let of_claims = runs.clone();
         let claims = Gather::new(MOST, 1, move |asking| {
-            let store = of_claims.clone();
-            Box::pin(async move { claim(&store, policy, asking).await })
+            let runs = of_claims.clone();
+            Box::pin(async move { claim(&runs, policy, asking).await })
         });
         let of_reports = store.clone();
         let reports = Gather::new(MOST, 1, move |reports: Vec<Report>| {
@@ -127,7 +129,7 @@ impl Traffic {
 }
 
 async fn claim(
-    store: &Store,
+    runs: &Runs,
     policy: Policy,
     asking: Vec<Asking>,
 ) -> Result<Vec<Offered>, StoreError> {
@@ -139,10 +141,10 @@ async fn claim(
         let open: Vec<usize> =
             (0..asking.len()).filter(|at| answers[*at].jobs.is_empty()).collect();
         let questions: Vec<Asking> = open.iter().map(|at| asking[*at].clone()).collect();
-        let work = async move |tx: &mut Tx<'_>| claims::claim(tx, policy, &questions).await;
-        let given = store.write(work).await?;
-        for (at, (jobs, again)) in open.into_iter().zip(given.jobs.into_iter().zip(given.again)) {
-            answers[at] = Offered { jobs, again };
+        let (given, assigned) = runs.claim(policy, questions).await?;
+        let answered = given.jobs.into_iter().zip(assigned).zip(given.again);
+        for (at, ((jobs, assignment), again)) in open.into_iter().zip(answered) {
+            answers[at] = Offered { jobs, assignment, again };
         }
         if !given.passed_over {
             break;

@@ -13,13 +13,14 @@ use std::time::Duration;
 use kiln_fault::Point;
 use kiln_proto::job::JobRef;
 use kiln_proto::report::{Complete, Completed, Heard, MOST_EVENTS, Stored};
-use tokio::sync::watch;
+use kiln_proto::runner::Command;
+use tokio::sync::{mpsc, watch};
 
 use super::backoff::Backoff;
-use super::clock;
 use super::http::{Body, Fault, Http};
 use super::reporter::Progress;
 use super::spool::Spool;
+use super::{Message, clock};
 
 /// The most of a log in one request, and the most where the last one went through at once: each is flushed by the
 /// server, so that few large ones cost less than many small ones.
@@ -52,6 +53,8 @@ pub(super) struct Delivery {
     pub(super) token: String,
     pub(super) spool: Spool,
     pub(super) progress: watch::Receiver<Progress>,
+    /// Where it is said what the server wants of the job.
+    pub(super) messages: mpsc::UnboundedSender<Message>,
 }
 
 /// The job is not ours: nothing more is sent.
@@ -163,6 +166,10 @@ impl Delivery {
         let answer =
             self.http.post(&path, Some(&self.token), Body::Json(body), Duration::ZERO).await?;
         let stored: Heard = answer.json()?;
+        if stored.cancelling {
+            // It was asked for before the job began, and no heartbeat has brought it yet.
+            let _ = self.messages.send(Message::Command(Command::Cancel(self.job)));
+        }
         Ok(stored.sequence.clamp(heard, last))
     }
 

@@ -151,8 +151,9 @@ impl<'a> Lead<'a> {
         unwanted: Arc<AtomicBool>,
     ) {
         let http = self.agent.session.http.clone();
-        let delivery = Delivery { http, job, token: token.clone(), spool: spool.clone(), progress };
-        let sender = self.sender.clone();
+        let (sender, messages) = (self.sender.clone(), self.sender.clone());
+        let (told, kept) = (token.clone(), spool.clone());
+        let delivery = Delivery { http, job, token: told, spool: kept, progress, messages };
         let delivery = self.talks.spawn(async move {
             let delivered = delivery.run().await;
             let _ = sender.send(Message::Delivered(job, delivered));

@@ -7,6 +7,7 @@
 mod listen;
 mod member;
 mod rates;
+mod spoken;
 mod waiting;
 
 use std::collections::HashMap;
@@ -28,6 +29,7 @@ pub use waiting::Seat;
 
 use crate::bus::Bus;
 use rates::Buckets;
+use spoken::Spoken;
 use waiting::{Kind, Waiting};
 
 const DUTY: Scope = Scope::System(Duty::Claims);
@@ -35,8 +37,6 @@ const DUTY: Scope = Scope::System(Duty::Claims);
 const PIECE: usize = 1_000;
 /// How long a count of waiting jobs is good enough.
 const COUNT_FOR: Duration = Duration::from_secs(2);
-/// How many ends of jobs are remembered, so that repeating one is answered as before.
-const ENDS: usize = 10_000;
 /// How many repositories with work are looked up to find a runner that has their files.
 const MOST_WANTED: u32 = 64;
 
@@ -53,6 +53,7 @@ struct Inner {
     /// Held by whoever reads all queues.
     refreshing: tokio::sync::Mutex<()>,
     waiting: Waiting,
+    spoken: Spoken,
     /// Signs of life on their way to the database.
     signs: Gather<RunnerId, bool>,
 }
@@ -73,7 +74,6 @@ struct State {
     counts: HashMap<Kind, (Instant, u64)>,
     /// Repositories by whose runner asked and by name.
     repositories: HashMap<(Option<OrgId>, String), RepoId>,
-    ends: HashMap<(JobId, u32), (Instant, Conclusion)>,
 }
 
 impl Fleet {
@@ -91,6 +91,7 @@ impl Fleet {
             state: Mutex::default(),
             refreshing: tokio::sync::Mutex::default(),
             waiting: Waiting::default(),
+            spoken: Spoken::default(),
             signs,
         });
         tokio::spawn(listen::listen(Arc::downgrade(&inner), bus.clone()));
@@ -259,22 +260,29 @@ impl Fleet {
         any_new
     }
 
-    /// Remembers how a claim ended.
+    /// The number up to which a runner was heard under a claim; none if this server does not know.
+    pub fn heard(&self, job: JobId, claim: u32, runner: RunnerId) -> Option<u64> {
+        self.0.spoken.heard(job, claim, runner)
+    }
+
+    /// Remembers up to which number a runner was heard under a claim.
+    pub fn remember_heard(&self, job: JobId, claim: u32, runner: RunnerId, number: u64) {
+        self.0.spoken.hear(job, claim, runner, number);
+    }
+
+    /// Remembers how a claim ended, so that repeating it is answered as before.
     pub fn remember_end(&self, job: JobId, claim: u32, conclusion: Conclusion) {
-        let now = Instant::now();
-        let mut state = locked(&self.0.state);
-        if state.ends.len() >= ENDS {
-            let mut times: Vec<Instant> = state.ends.values().map(|(at, _)| *at).collect();
-            times.sort_unstable();
-            let middle = times[times.len() / 2];
-            state.ends.retain(|_, (at, _)| *at > middle);
-        }
-        state.ends.insert((job, claim), (now, conclusion));
+        self.0.spoken.ended(job, claim, conclusion);
+    }
+
+    /// A word under this claim was refused.
+    pub fn forget_claim(&self, job: JobId, claim: u32) {
+        self.0.spoken.forget(job, claim);
     }
 
     /// How a claim ended, if it was on this server and not long ago.
     pub fn end_of(&self, job: JobId, claim: u32) -> Option<Conclusion> {
-        locked(&self.0.state).ends.get(&(job, claim)).map(|(_, conclusion)| *conclusion)
+        self.0.spoken.end(job, claim)
     }
 }
 

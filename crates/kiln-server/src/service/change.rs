@@ -44,7 +44,7 @@ pub async fn cancel(
     let look = async move |tx: &mut Tx<'_>| rows::cancelling(tx, scope, run).await;
     let before = app.store.read(look).await?.filter(|before| before.forced || !forced);
     match app.runs.cancel(scope, &caller.actor(), run, reason, forced).await? {
-        Word::Accepted | Word::Otherwise(_) => {
+        Word::Accepted | Word::Unwanted | Word::Otherwise(_) => {
             let named = runs::find(app, caller, Right::Write, run).await?;
             Ok(Cancelling { named, already: before.map(|before| already(app, &before)) })
         }

@@ -9,6 +9,7 @@ use kiln_fault::Point;
 use kiln_proto::job::Job;
 use kiln_proto::runner::{Claim, LONGEST_POLL};
 use kiln_store::claims::{Asking, Claimed};
+use kiln_store::runs::Assignment;
 use kiln_store::{Offered, StoreError};
 use tokio::time::{Instant, timeout_at};
 
@@ -31,12 +32,15 @@ pub async fn claim(app: &App, member: Arc<Member>, asked: Claim) -> Answer<Optio
     let until = Instant::now() + Duration::from_secs(asked.wait.min(LONGEST_POLL).into());
     let mut poll = Poll { app, member, question, warm, until };
     loop {
-        let Some((claimed, seat)) = poll.next().await? else { return Ok(None) };
+        let Some((offer, seat)) = poll.next().await? else { return Ok(None) };
+        let (claimed, assignment) = *offer;
         // Boxed, as all that is large here: thousands wait in this place, and each would keep room for it.
-        match Box::pin(job::prepare(app, &poll.member, &claimed)).await {
+        match Box::pin(job::prepare(app, &poll.member, &claimed, assignment)).await {
             Ok(Some(job)) => {
                 Point::ServerClaimed.pass();
                 seat.served();
+                let runner = poll.member.runner.id;
+                app.fleet.remember_heard(claimed.job, claimed.claim, runner, 0);
                 if poll.member.runner.about.single_use {
                     // What is known of it says that it has no job.
                     app.fleet.forget(poll.member.runner.id);
@@ -63,6 +67,9 @@ fn check(asked: &Claim) -> Answer<()> {
     Err(Failure::invalid(format!("nonce: expected {expected}")))
 }
 
+/// A claimed job, and what is to be known of it if that was at hand.
+pub(crate) type Offer = Box<(Claimed, Option<Assignment>)>;
+
 /// A question that a runner asks until there is an answer.
 #[derive(Debug)]
 pub(crate) struct Question {
@@ -83,7 +90,7 @@ pub(crate) struct Poll<'a> {
 
 impl Poll<'_> {
     /// The next job for this runner, or none when the time is over.
-    pub(crate) async fn next(&mut self) -> Answer<Option<(Claimed, Seat)>> {
+    pub(crate) async fn next(&mut self) -> Answer<Option<(Offer, Seat)>> {
         let id = self.member.runner.id;
         let mut nudges = self.app.fleet.nudges(id);
         let mut seat: Option<Seat> = None;
@@ -95,9 +102,9 @@ impl Poll<'_> {
                 Some(seat) if seat.is_for(&self.queues()) => seat,
                 _ => self.app.fleet.sit_down(&self.member, self.queues(), Arc::clone(&self.warm)),
             };
-            let Offered { jobs, again } = Box::pin(self.ask(id)).await?;
+            let Offered { jobs, assignment, again } = Box::pin(self.ask(id)).await?;
             if let Some(claimed) = jobs.into_iter().next() {
-                return Ok(Some((claimed, taken)));
+                return Ok(Some((Box::new((claimed, assignment)), taken)));
             }
             if let Some(again) = again {
                 taken.wake_at(again);

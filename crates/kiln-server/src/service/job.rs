@@ -67,8 +67,15 @@ pub async fn prepare(
     app: &App,
     member: &Member,
     claimed: &Claimed,
+    assignment: Option<Assignment>,
 ) -> Result<Option<Job>, Unpreparable> {
-    let Some(assignment) = app.traffic.assignment(claimed.clone()).await? else { return Ok(None) };
+    let assignment = match assignment {
+        Some(assignment) => assignment,
+        None => match app.traffic.assignment(claimed.clone()).await? {
+            Some(assignment) => assignment,
+            None => return Ok(None),
+        },
+    };
     let run = &assignment.run;
     let expressions = Context::read(&assignment.context)?.expressions(run.id, run.attempt);
     let environment = leg_environment(&expressions, &assignment.hood, assignment.leg)?;

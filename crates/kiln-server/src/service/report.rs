@@ -91,36 +91,54 @@ pub async fn events(app: &App, access: JobAccess, said: Events) -> Answer<Heard>
         let detail = "events.sequence: expected numbers from 1 on, each one more than the last";
         return Err(Failure::invalid(detail));
     }
-    if let Some(lease) = lease(app, access).await? {
-        must_follow(&lease, &events)?;
+    let mut cancelling = false;
+    if let Some(before) = heard_before(app, access, &events).await? {
         // What was heard before is said again because its answer got lost; it happened once.
-        let new = words.into_iter().filter(|(sequence, _)| *sequence > lease.heard);
-        let mut heard = lease.heard;
+        let new = words.into_iter().filter(|(sequence, _)| *sequence > before);
+        let mut heard = before;
         for (sequence, word) in new {
             let follows = sequence == heard + 1;
             let number = follows.then_some(sequence);
-            if let Became::Refused(refused) = happened(app, access, word, number).await? {
-                return Err(refusal(&refused));
+            match happened(app, access, word, number).await? {
+                Became::Refused(refused) => return Err(refusal(&refused)),
+                became => cancelling |= became == Became::Unwanted,
             }
             heard = number.unwrap_or(heard);
         }
-        if heard > lease.heard && events.last().is_some_and(|last| last.sequence == heard) {
-            return Ok(Heard { sequence: heard });
+        let JobAccess { job, claim, runner, .. } = access;
+        app.fleet.remember_heard(job, claim, runner, heard);
+        if heard > before && events.last().is_some_and(|last| last.sequence == heard) {
+            return Ok(Heard { sequence: heard, cancelling });
         }
     }
     let JobAccess { job, claim, runner, .. } = access;
     match app.traffic.report(Report { job, claim, runner, events }).await? {
-        ReportAnswer::Heard(sequence) => Ok(Heard { sequence }),
+        ReportAnswer::Heard(sequence) => {
+            app.fleet.remember_heard(job, claim, runner, sequence);
+            Ok(Heard { sequence, cancelling })
+        }
         ReportAnswer::Gap { wanted } => Err(missing(wanted)),
-        ReportAnswer::Refused(refused) => Err(refusal(&refused)),
+        ReportAnswer::Refused(refused) => {
+            app.fleet.forget_claim(job, claim);
+            Err(refusal(&refused))
+        }
     }
 }
 
-/// Refuses words after a gap before any of them counts.
-fn must_follow(lease: &Lease, events: &[Reported]) -> Answer<()> {
-    let wanted = lease.heard + 1;
-    let follows = events.first().is_none_or(|first| first.sequence <= wanted);
-    if follows { Ok(()) } else { Err(missing(wanted)) }
+/// The number up to which the runner was heard under its claim, unless that is over. Words after a gap are
+/// refused before any of them counts.
+async fn heard_before(app: &App, access: JobAccess, events: &[Reported]) -> Answer<Option<u64>> {
+    let follows = |heard: &u64| events.first().is_none_or(|first| first.sequence <= heard + 1);
+    let JobAccess { job, claim, runner, .. } = access;
+    // Another server may have heard more than this one knows.
+    if let Some(heard) = app.fleet.heard(job, claim, runner).filter(follows) {
+        return Ok(Some(heard));
+    }
+    let heard = lease(app, access).await?.map(|lease| lease.heard);
+    match heard {
+        Some(heard) if !follows(&heard) => Err(missing(heard + 1)),
+        heard => Ok(heard),
+    }
 }
 
 fn missing(wanted: u64) -> Failure {
@@ -201,9 +219,7 @@ pub async fn complete(app: &App, access: JobAccess, said: Complete) -> Answer<Co
     if let Some(before) = app.fleet.end_of(job, claim) {
         return Ok(Completed { conclusion: before.github().to_owned() });
     }
-    if let Some(lease) = lease(app, access).await? {
-        check_complete(app, access, &lease, &said).await?;
-    }
+    check_complete(app, access, &said).await?;
     let notes = end_notes(&said);
     let word = match said.transient {
         Some(reason) => Word::Lost { reason },
@@ -212,7 +228,7 @@ pub async fn complete(app: &App, access: JobAccess, said: Complete) -> Answer<Co
     // At once, so that both can share a commit.
     let (became, kept) = tokio::join!(happened(app, access, word, None), keep(app, access, notes));
     let conclusion = match became? {
-        Became::Accepted => conclusion,
+        Became::Accepted | Became::Unwanted => conclusion,
         // The server ended it before, by force or for good: that is what counts.
         Became::Otherwise(ended) => ended,
         Became::Refused(refused) => return Err(refusal(&refused)),
@@ -251,15 +267,21 @@ async fn keep(app: &App, access: JobAccess, notes: EndNotes) -> Answer<()> {
     Ok(app.store.write(work).await?)
 }
 
-/// Whether all of the log and all events are here.
-async fn check_complete(
-    app: &App,
-    access: JobAccess,
-    lease: &Lease,
-    said: &Complete,
-) -> Answer<()> {
-    if lease.heard < said.sequence {
-        let wanted = lease.heard + 1;
+/// Whether all of the log and all events are here, unless the claim is over.
+async fn check_complete(app: &App, access: JobAccess, said: &Complete) -> Answer<()> {
+    let JobAccess { job, claim, runner, .. } = access;
+    // Another server may have heard more than this one knows.
+    let enough = |heard: &u64| *heard >= said.sequence;
+    let known = app.fleet.heard(job, claim, runner).filter(enough);
+    let heard = match known {
+        Some(heard) => heard,
+        None => match lease(app, access).await? {
+            Some(lease) => lease.heard,
+            None => return Ok(()),
+        },
+    };
+    if heard < said.sequence {
+        let wanted = heard + 1;
         return Err(Failure::gap(wanted, format!("events from {wanted} on have not arrived")));
     }
     if said.log_bytes > 0 {
@@ -282,7 +304,7 @@ async fn leave_if_spent(app: &App, runner: RunnerId) {
 pub async fn give_back(app: &App, access: JobAccess, reason: &str) -> Answer<()> {
     tracing::info!(job = %access.job, runner = %access.runner, reason, "a job is given back");
     match happened(app, access, Word::Returned, None).await? {
-        Became::Accepted | Became::Otherwise(_) => Ok(()),
+        Became::Accepted | Became::Unwanted | Became::Otherwise(_) => Ok(()),
         Became::Refused(refused) => Err(refusal(&refused)),
     }
 }
@@ -291,7 +313,11 @@ pub async fn give_back(app: &App, access: JobAccess, reason: &str) -> Answer<()>
 async fn happened(app: &App, access: JobAccess, word: Word, heard: Option<u64>) -> Answer<Became> {
     let JobAccess { job, claim, runner, .. } = access;
     let news = JobNews { job, claim: Some(claim), runner: Some(runner), word, heard };
-    Ok(app.traffic.happened(Happened::Job(news)).await?)
+    let became = app.traffic.happened(Happened::Job(news)).await?;
+    if matches!(became, Became::Refused(_)) {
+        app.fleet.forget_claim(job, claim);
+    }
+    Ok(became)
 }
 
 fn refusal(refused: &Refused) -> Failure {

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use kiln_core::id::{JobId, RunId};
+use kiln_core::id::{JobId, RunId, RunnerId};
 use kiln_core::run::{Conclusion, LegState, RunState};
 use kiln_proto::job::Job;
 use kiln_proto::report::{Annotation, Complete, Completed, Heard, Stored, Used, What};
 use kiln_server::logs::LogId;
 use kiln_store::runs::{self, Happened, JobNews, RunView, Word};
-use kiln_store::{Scope, Tx};
+use kiln_store::{Actor, Scope, Tx};
 use kiln_testkit::database::Database;
 use serde_json::json;
 
@@ -365,6 +365,62 @@ async fn a_failure_that_is_not_the_jobs_fault_is_tried_again(server: Server) {
     assert_eq!(view(&server, run).await.jobs[0].state, LegState::Queued);
     let again = runner.claim("b", 2).await.unwrap();
     assert_eq!((again.job_id, again.attempt), (job.job_id, 2));
+}
+
+on_both!(
+    /// S14: a runner that begins hears of a cancel with the answer, before any heartbeat.
+    a_job_that_was_cancelled_while_it_was_claimed_hears_it_when_it_begins
+);
+
+async fn a_job_that_was_cancelled_while_it_was_claimed_hears_it_when_it_begins(server: Server) {
+    let (_, key, run) = site(&server).await;
+    let runner = Runner::new(&server, &key, "one", LINUX).await;
+    let job = runner.claim("a", 0).await.unwrap();
+    let by = Actor::system("test");
+    server.app.runs.cancel(SYSTEM, &by, run, "enough", false).await.unwrap();
+    let reporter = Reporter::new(&server, &job);
+    let started = || reporter.telling(1, vec![What::started()]);
+    let heard: Heard = good(started().send().await.unwrap()).await;
+    assert_eq!(heard, Heard { sequence: 1, cancelling: true });
+    // Its number was kept with it, as if nobody had cancelled anything.
+    let lease = server.app.traffic.lease(JobId(job.job_id), job.attempt).await.unwrap().unwrap();
+    assert_eq!(lease.heard, 1);
+    let heard: Heard = good(reporter.telling(2, vec![What::Uploading]).send().await.unwrap()).await;
+    assert_eq!(heard, Heard { sequence: 2, cancelling: true });
+    let said = Complete { sequence: 2, ..completion("cancelled") };
+    let completed: Completed = good(reporter.completing(&said).send().await.unwrap()).await;
+    assert_eq!(completed.conclusion, "cancelled");
+    assert_eq!(view(&server, run).await.state, RunState::Done(Conclusion::Cancelled));
+}
+
+on_both!(
+    /// What this server remembers of a claim is compared with the rows when they know more.
+    words_that_another_server_heard_are_not_missing_here
+);
+
+async fn words_that_another_server_heard_are_not_missing_here(server: Server) {
+    let (_, key, _) = site(&server).await;
+    let runner = Runner::new(&server, &key, "one", LINUX).await;
+    let job = runner.claim("a", 0).await.unwrap();
+    // What another server does when the runner talks to it: this one remembers that nothing was heard.
+    let (id, claim, by) = (JobId(job.job_id), job.attempt, RunnerId(runner.id));
+    let news = JobNews {
+        job: id,
+        claim: Some(claim),
+        runner: Some(by),
+        word: Word::Started,
+        heard: Some(1),
+    };
+    server.app.traffic.happened(Happened::Job(news)).await.unwrap();
+    assert_eq!(server.app.fleet.heard(id, claim, by), Some(0));
+    let reporter = Reporter::new(&server, &job);
+    let early = reporter.telling(3, vec![step_started(0)]).send().await.unwrap();
+    assert_eq!(early.status(), 409);
+    let heard: Heard = good(reporter.telling(2, vec![step_started(0)]).send().await.unwrap()).await;
+    assert_eq!(heard.sequence, 2);
+    let said = Complete { sequence: 2, ..completion("success") };
+    let completed: Completed = good(reporter.completing(&said).send().await.unwrap()).await;
+    assert_eq!(completed.conclusion, "success");
 }
 
 on_both!(a_job_can_be_given_back_before_it_began);

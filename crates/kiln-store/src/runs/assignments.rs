@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use kiln_core::id::{OrgId, RepoId, RunId, WorkflowId};
 use kiln_core::plan::Plan;
+use kiln_core::queue::Policy;
 use kiln_core::run::{Evaluator, LegNo, Neighbourhood, NodeNo, Wanted};
 use kiln_core::time::Timestamp;
 
-use super::facts::Known;
+use super::facts::{Facts, Known};
 use super::open::{Batch, Open};
 use super::rows::{self, ATTEMPTS};
 use super::{Runs, load};
-use crate::claims::Claimed;
+use crate::claims::{self, Asking, Claimed, Given};
 use crate::sql::{Row, Sql, Value};
 use crate::{StoreError, Tx};
 
@@ -74,6 +75,25 @@ pub struct RunFacts {
 }
 
 impl Runs {
+    /// Claims jobs. Where the writer remembers runs, the answers have at once what their runners must know.
+    pub(crate) async fn claim(
+        &self,
+        policy: Policy,
+        asking: Vec<Asking>,
+    ) -> Result<(Given, Vec<Option<Assignment>>), StoreError> {
+        let known = self.known.clone();
+        let work = async move |tx: &mut Tx<'_>| {
+            let given = claims::claim(tx, policy, &asking).await?;
+            let first = given.jobs.iter().filter_map(|jobs| jobs.first().cloned());
+            let first: Vec<Claimed> = first.filter(|_| tx.memory().is_some()).collect();
+            let mut assigned = assign(tx, &known, &first).await?.into_iter();
+            let of = |jobs: &Vec<Claimed>| jobs.first().and_then(|_| assigned.next().flatten());
+            let assigned = given.jobs.iter().map(of).collect();
+            Ok((given, assigned))
+        };
+        self.store.write(work).await
+    }
+
     /// What the runners that claimed these must know, in the same order. A claim that is over by now has
     /// none.
     pub async fn assignments(
@@ -86,28 +106,30 @@ impl Runs {
     }
 }
 
-async fn assign(
+/// A run as the expressions of some of its legs see it.
+#[derive(Clone)]
+struct Seen {
+    hood: Arc<Neighbourhood>,
+    facts: Facts,
+}
+
+/// What is to be known of these claims, in the same order.
+pub(crate) async fn assign(
     tx: &mut Tx<'_>,
     known: &Known,
     claimed: &[Claimed],
 ) -> Result<Vec<Option<Assignment>>, StoreError> {
-    let keys: BTreeMap<RunId, u32> = claimed.iter().map(|one| (one.run, one.attempt)).collect();
-    let keys: Vec<Vec<Value>> =
-        keys.iter().map(|(run, attempt)| vec![(*run).into(), (*attempt).into()]).collect();
-    let facts = run_facts(tx, &keys).await?;
-    let mut batch = look_at(tx, known, &keys).await?;
-    let mut asked: BTreeMap<RunId, BTreeSet<LegNo>> = BTreeMap::new();
-    for one in claimed.iter().filter(|one| batch.runs.contains_key(&one.run)) {
-        asked.entry(one.run).or_default().insert(one.number);
+    let mut asked: BTreeMap<(RunId, u32), BTreeSet<LegNo>> = BTreeMap::new();
+    for one in claimed {
+        asked.entry((one.run, one.attempt)).or_default().insert(one.number);
     }
-    gather(tx, &mut batch, &asked).await?;
-    let mut shared: BTreeMap<RunId, (Open, Arc<Neighbourhood>)> = BTreeMap::new();
-    for (run, open) in batch.runs {
-        let hood = Arc::new(open.hood.clone());
-        shared.insert(run, (*open, hood));
-    }
+    let key = |(run, attempt): &(RunId, u32)| vec![(*run).into(), (*attempt).into()];
+    let facts = run_facts(tx, &asked.keys().map(key).collect::<Vec<_>>()).await?;
+    let mut seen = recalled(tx, known, &asked).await?;
+    asked.retain(|(run, _), _| !seen.contains_key(run));
+    seen.extend(read(tx, known, asked).await?);
     let assignment = |one: &Claimed| {
-        let (open, hood) = shared.get(&one.run)?;
+        let Seen { hood, facts: given } = seen.get(&one.run)?;
         let leg = hood.legs.get(&one.number)?;
         if leg.attempt != one.claim || !leg.state.is_held() || hood.run.attempt != one.attempt {
             return None;
@@ -115,13 +137,76 @@ async fn assign(
         Some(Assignment {
             hood: hood.clone(),
             leg: one.number,
-            plan: open.facts.plan.plan.clone(),
-            context: open.facts.context.clone(),
-            evaluator: open.facts.evaluator.clone(),
+            plan: given.plan.plan.clone(),
+            context: given.context.clone(),
+            evaluator: given.evaluator.clone(),
             run: facts.get(&one.run)?.clone(),
         })
     };
     Ok(claimed.iter().map(assignment).collect())
+}
+
+/// Those of which the one writer of an embedded database remembers all that is asked for.
+async fn recalled(
+    tx: &mut Tx<'_>,
+    known: &Known,
+    asked: &BTreeMap<(RunId, u32), BTreeSet<LegNo>>,
+) -> Result<BTreeMap<RunId, Seen>, StoreError> {
+    let mut seen = BTreeMap::new();
+    let Some(memory) = tx.memory() else { return Ok(seen) };
+    let mut found = Vec::new();
+    for ((run, attempt), legs) in asked {
+        if let Some(open) = memory.recall(*run, *attempt)
+            && let Some(hood) = neighbourhood(&open.hood, legs)
+        {
+            found.push((*run, open.attempt.clone(), hood));
+        }
+    }
+    for (run, attempt, hood) in found {
+        let facts = known.facts(tx, run, hood.run.attempt, &attempt).await?;
+        seen.insert(run, Seen { hood: Arc::new(hood), facts });
+    }
+    Ok(seen)
+}
+
+/// What the expressions of these legs can see of a run: see [`gather`]. None unless all of it is there.
+fn neighbourhood(known: &Neighbourhood, legs: &BTreeSet<LegNo>) -> Option<Neighbourhood> {
+    let mut hood = Neighbourhood::new(known.run.clone());
+    let mut left: Vec<LegNo> = legs.iter().copied().collect();
+    while let Some(number) = left.pop() {
+        let leg = known.legs.get(&number)?;
+        let node = known.nodes.get(&leg.node)?;
+        let scope = known.scopes.get(&node.scope)?;
+        for need in &node.needs {
+            hood.nodes.insert(*need, known.nodes.get(need)?.clone());
+        }
+        left.extend(scope.caller.filter(|caller| !hood.legs.contains_key(caller)));
+        hood.legs.insert(number, leg.clone());
+        hood.nodes.insert(leg.node, node.clone());
+        hood.scopes.insert(node.scope, scope.clone());
+    }
+    Some(hood)
+}
+
+/// The others, from their rows.
+async fn read(
+    tx: &mut Tx<'_>,
+    known: &Known,
+    asked: BTreeMap<(RunId, u32), BTreeSet<LegNo>>,
+) -> Result<BTreeMap<RunId, Seen>, StoreError> {
+    if asked.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let key = |(run, attempt): &(RunId, u32)| vec![(*run).into(), (*attempt).into()];
+    let mut batch = look_at(tx, known, &asked.keys().map(key).collect::<Vec<_>>()).await?;
+    let legs = asked.into_iter().map(|((run, _), legs)| (run, legs));
+    let legs = legs.filter(|(run, _)| batch.runs.contains_key(run)).collect();
+    gather(tx, &mut batch, &legs).await?;
+    let seen = |(run, open): (RunId, Box<Open>)| {
+        let Open { hood, facts, .. } = *open;
+        (run, Seen { hood: Arc::new(hood), facts })
+    };
+    Ok(batch.runs.into_iter().map(seen).collect())
 }
 
 /// The attempts of these runs, without locking them and without any of their other rows.

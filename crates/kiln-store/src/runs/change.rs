@@ -73,6 +73,8 @@ pub enum Word {
 pub enum Answer {
     /// It is so now, or was already.
     Accepted,
+    /// It is so, and somebody has asked for the end of the job: whoever goes on with it should hear that now.
+    Unwanted,
     /// The job had ended before, and otherwise than is said: so it stays.
     Otherwise(Conclusion),
     Refused(Refused),
@@ -133,6 +135,7 @@ pub(super) async fn apply_all(
     }
     work.drive(tx, &mut batch).await?;
     tell_other_ends(&batch, &legs, happened, &mut work.answers);
+    tell_of_cancels(&batch, &legs, happened, &mut work.answers);
     save::save(tx, &mut batch).await?;
     note_heard(tx, happened, &work.answers)?;
     Ok(work.answers)
@@ -162,6 +165,26 @@ fn tell_other_ends(
     }
 }
 
+/// A runner that begins, or goes on, hears at once that its job is not wanted any more.
+fn tell_of_cancels(
+    batch: &Batch,
+    legs: &BTreeMap<JobId, Found>,
+    happened: &[Happened],
+    answers: &mut [Answer],
+) {
+    for (happened, answer) in happened.iter().zip(answers) {
+        let Happened::Job(news) = happened else { continue };
+        let goes_on = matches!(news.word, Word::Started | Word::Prepared { .. } | Word::Uploading);
+        if !goes_on || *answer != Answer::Accepted {
+            continue;
+        }
+        let leg = |found: &Found| batch.runs[&news.job.run()].hood.legs.get(&found.leg);
+        if legs.get(&news.job).and_then(leg).is_some_and(|leg| leg.cancelling) {
+            *answer = Answer::Unwanted;
+        }
+    }
+}
+
 /// Keeps the numbers of the words that count, so that nobody hears them again.
 fn note_heard(
     tx: &mut Tx<'_>,
@@ -170,7 +193,7 @@ fn note_heard(
 ) -> Result<(), StoreError> {
     let heard = |(happened, answer): (&Happened, &Answer)| match happened {
         Happened::Job(JobNews { job, claim: Some(claim), heard: Some(heard), .. })
-            if *answer == Answer::Accepted =>
+            if matches!(answer, Answer::Accepted | Answer::Unwanted) =>
         {
             Some(reports::heard_row(*job, *claim, *heard))
         }

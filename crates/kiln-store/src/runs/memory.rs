@@ -71,11 +71,16 @@ impl Memory {
         self.rows = self.runs.values().map(|run| run.rows).sum();
     }
 
+    /// The given attempt of a run, to be looked at, if it is remembered.
+    pub(super) fn recall(&self, run: RunId, attempt: u32) -> Option<&Open> {
+        let open = &self.runs.get(&run)?.open;
+        Some(&**open).filter(|open| open.hood.run.attempt == attempt)
+    }
+
     /// A leg of the given attempt, if it is remembered.
     pub(super) fn job(&self, run: RunId, attempt: u32, leg: LegNo) -> Option<(&Leg, &Job)> {
-        let open = &self.runs.get(&run)?.open;
-        let is_current = open.hood.run.attempt == attempt;
-        open.hood.legs.get(&leg).zip(open.jobs.get(&leg)).filter(|_| is_current)
+        let open = self.recall(run, attempt)?;
+        open.hood.legs.get(&leg).zip(open.jobs.get(&leg))
     }
 
     /// A leg was claimed and written.

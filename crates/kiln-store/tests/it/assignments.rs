@@ -1,10 +1,12 @@
 //! What a server must know of claimed jobs, without whole runs.
 
+use kiln_core::id::RunnerId;
+use kiln_core::queue::Policy;
 use kiln_core::run::{Conclusion, Neighbourhood};
 use kiln_core::value::{Object, Value};
-use kiln_store::claims::Claimed;
+use kiln_store::claims::{Asking, Claimed};
 use kiln_store::runs::{Assignment, Word};
-use kiln_store::{Store, claims};
+use kiln_store::{Offered, Store, Traffic, claims};
 use kiln_testkit::runs::engine::{job_display_name, leg_contexts, leg_environment, leg_secrets};
 use kiln_testkit::runs::{Callee, Site, expressions, plan_with};
 
@@ -120,6 +122,33 @@ async fn a_claimed_job_comes_with_all_that_its_expressions_see(store: Store) {
 }
 on_both!(a_claimed_job_comes_with_all_that_its_expressions_see);
 
+/// Q1: the one writer of an embedded database remembers runs, so that nobody has to read what it wrote.
+async fn what_comes_with_a_claim_is_what_the_rows_say(store: Store) {
+    let embedded = store.file().is_some();
+    let site = Site::new(store).await;
+    let plan = plan_with(CALLER, &Callee(CALLEE.to_owned()));
+    site.runs.create(site.push(plan)).await.unwrap();
+    let traffic = Traffic::new(&site.runs, Policy::Fair);
+    for number in 0.. {
+        let queues = site.queues().await;
+        let asking = Asking::new(RunnerId(7), queues, 1, format!("nonce {number}"));
+        let Offered { jobs, assignment, .. } = traffic.claim(asking).await.unwrap();
+        let Some(claimed) = jobs.first() else {
+            assert_eq!(number, 6, "all jobs were claimed");
+            return;
+        };
+        let read = assigned(&site, &jobs).await.remove(0);
+        assert_eq!(assignment.is_some(), embedded);
+        if let Some(at_once) = assignment {
+            assert_eq!(format!("{:#?}", at_once.hood), format!("{:#?}", read.hood));
+            assert_eq!((at_once.leg, &at_once.run), (read.leg, &read.run));
+            assert_eq!((&at_once.plan, &at_once.context), (&read.plan, &read.context));
+        }
+        finish(&site, claimed, &[("version", "v1")]).await;
+    }
+}
+on_both!(what_comes_with_a_claim_is_what_the_rows_say);
+
 fn is_there(hood: &Neighbourhood, job: &str) -> bool {
     hood.nodes.keys().any(|node| hood.job_of(*node).id == job)
 }
@@ -137,7 +166,7 @@ async fn a_claim_that_is_over_has_no_assignment(store: Store) {
     assert_eq!(there, [false, false, false, true]);
     assert!(site.runs.assignments(&[]).await.unwrap().is_empty());
 
-    let held = write!(store, |tx| claims::leases_of(tx, kiln_core::id::RunnerId(7))).unwrap();
+    let held = write!(store, |tx| claims::leases_of(tx, RunnerId(7))).unwrap();
     assert_eq!(held.len(), 1);
     assert_eq!((held[0].job, held[0].claim, held[0].acknowledged), (claimed[1].job, 1, false));
     let (job, claim) = (claimed[0].job, claimed[0].claim);

@@ -263,7 +263,8 @@ impl Shared {
         };
         let happened = vec![Happened::Job(news)];
         let answers = self.insist(|| self.site.runs.happened(happened.clone())).await;
-        answers.is_some_and(|answers| answers[0] == Answer::Accepted)
+        let counts = |answer: &Answer| matches!(answer, Answer::Accepted | Answer::Unwanted);
+        answers.is_some_and(|answers| counts(&answers[0]))
     }
 
     async fn beat(&self, runner: i64, job: &Claimed) {

@@ -56,14 +56,17 @@ on_both! {
         assert_eq!(job(&ended, "a")["attempt"], 0, "nobody had it");
     }
 
-    fn a_job_that_is_cancelled_while_it_is_claimed_ends(world) {
+    fn a_claimed_job_ends_before_its_first_step(world) {
         let server = world.server("server");
         // The runner has the job, and does not begin as long as the file is there.
         let hold = world.place.path().join("hold");
+        let said = world.place.path().join("said");
         std::fs::write(&hold, "").expect("the place is the test's");
         world.set("KILN_FAULT_HOLD", format!("runner.claimed:{}", hold.display()));
+        let into_a_file = format!("exec \"$0\" \"$@\" 2>>'{}'", said.display());
+        world.launch_by(&["sh", "-c", &into_a_file]);
         let _runner = world.runner(&server, "one", &["linux"]);
-        world.repository(&server, "app", &steps(&world, "sleep 600"));
+        world.repository(&server, "app", &steps(&world, "echo begun > PLACE/begun"));
         let run = world.trigger(&server, "app");
         world.until(&server, "it is claimed", |world| {
             let run = world.run(&server, run);
@@ -76,12 +79,37 @@ on_both! {
         let (status, answer) = world.post(&server, &format!("/api/runs/{run}/cancel"), &json!({}));
         let already = answer["already"].as_str().unwrap_or_default();
         assert!(status == 202 && already.contains("a forced cancel ends them now"), "{answer}");
+        world.until(&server, "the runner hears of it", |_| {
+            let said = std::fs::read_to_string(&said).unwrap_or_default();
+            said.contains("told by the server").then_some(())
+        });
         let start = Instant::now();
         std::fs::remove_file(&hold).expect("it was there");
         let ended = world.ended(&server, run);
         assert!(start.elapsed() < BOUND, "it took {:?}", start.elapsed());
         assert_eq!(ended["conclusion"], "cancelled", "{ended:#}");
         assert_eq!(ended["cancel_reason"], "enough", "the first one counts");
+        assert!(!world.place.path().join("begun").exists(), "its first step ran");
+    }
+
+    /// The cancel comes when the runner has the job and no heartbeat was sent yet.
+    fn a_claimed_job_that_begins_before_it_hears_of_the_cancel_ends_at_once(world) {
+        let server = world.server("server");
+        let hold = world.place.path().join("hold");
+        std::fs::write(&hold, "").expect("the place is the test's");
+        world.set("KILN_FAULT_HOLD", format!("runner.claimed:{}", hold.display()));
+        let _runner = world.runner(&server, "one", &["linux"]);
+        world.repository(&server, "app", &steps(&world, "sleep 600"));
+        let run = world.trigger(&server, "app");
+        world.until(&server, "it is claimed", |world| {
+            (job(&world.run(&server, run), "a")["attempt"] == 1).then_some(())
+        });
+        world.post(&server, &format!("/api/runs/{run}/cancel"), &json!({ "reason": "enough" }));
+        let start = Instant::now();
+        std::fs::remove_file(&hold).expect("it was there");
+        let ended = world.ended(&server, run);
+        assert!(start.elapsed() < BOUND, "it took {:?}", start.elapsed());
+        assert_eq!(ended["conclusion"], "cancelled", "{ended:#}");
     }
 
     fn a_running_step_ends_and_steps_that_always_run_do(world) {
