@@ -43,7 +43,7 @@ async fn ear_of(store: &Store) -> Subscription {
     ear
 }
 
-async fn is_postgres(store: &Store) -> bool {
+pub(crate) async fn is_postgres(store: &Store) -> bool {
     store.read(async |tx: &mut Tx<'_>| Ok(tx.is_postgres())).await.unwrap()
 }
 
