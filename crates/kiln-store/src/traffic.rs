@@ -41,8 +41,9 @@ pub struct Traffic {
 #[derive(Debug, Clone, Default)]
 pub struct Offered {
     pub jobs: Vec<Claimed>,
-    /// What is to be known of the first of them, if that was at hand: see [`Traffic::assignment`].
-    pub assignment: Option<Assignment>,
+    /// What is to be known of the first of them, if that was at hand: see [`Traffic::assignment`]. Elsewhere,
+    /// since nearly all who ask wait, and each would keep room for it.
+    pub assignment: Option<Box<Assignment>>,
     /// From then on it may take a job that waits for preferred runners until then. Unless one of them
     /// took it, asking again is worth it.
     pub again: Option<Timestamp>,
@@ -144,7 +145,7 @@ async fn claim(
         let (given, assigned) = runs.claim(policy, questions).await?;
         let answered = given.jobs.into_iter().zip(assigned).zip(given.again);
         for (at, ((jobs, assignment), again)) in open.into_iter().zip(answered) {
-            answers[at] = Offered { jobs, assignment, again };
+            answers[at] = Offered { jobs, assignment: assignment.map(Box::new), again };
         }
         if !given.passed_over {
             break;

@@ -68,7 +68,7 @@ fn check(asked: &Claim) -> Answer<()> {
 }
 
 /// A claimed job, and what is to be known of it if that was at hand.
-pub(crate) type Offer = Box<(Claimed, Option<Assignment>)>;
+pub(crate) type Offer = Box<(Claimed, Option<Box<Assignment>>)>;
 
 /// A question that a runner asks until there is an answer.
 #[derive(Debug)]

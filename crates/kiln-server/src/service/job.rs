@@ -67,10 +67,10 @@ pub async fn prepare(
     app: &App,
     member: &Member,
     claimed: &Claimed,
-    assignment: Option<Assignment>,
+    assignment: Option<Box<Assignment>>,
 ) -> Result<Option<Job>, Unpreparable> {
     let assignment = match assignment {
-        Some(assignment) => assignment,
+        Some(assignment) => *assignment,
         None => match app.traffic.assignment(claimed.clone()).await? {
             Some(assignment) => assignment,
             None => return Ok(None),

@@ -55,7 +55,7 @@ async fn a_start_is_heard_with_its_number(server: Server) {
     for _ in 0..2 {
         let heard: Heard =
             good(reporter.telling(1, vec![What::started()]).send().await.unwrap()).await;
-        assert_eq!(heard.sequence, 1);
+        assert_eq!(heard, Heard { sequence: 1, cancelling: false });
         let (id, claim) = (JobId(job.job_id), job.attempt);
         let lease = server.app.traffic.lease(id, claim).await.unwrap().unwrap();
         assert_eq!(lease.heard, 1);

@@ -286,8 +286,8 @@ impl Both {
 
 fn check_answer(there: &Answer, here: Result<(), Rejected>) {
     let here = match here {
-        // The store says besides how it ended.
-        Ok(()) if matches!(there, Answer::Otherwise(_)) => return,
+        // The store says besides how it ended, or that nobody wants it any more.
+        Ok(()) if matches!(there, Answer::Otherwise(_) | Answer::Unwanted) => return,
         Ok(()) => Answer::Accepted,
         Err(rejected) => Answer::Refused(Refused::Rejected(rejected)),
     };
