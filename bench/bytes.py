@@ -12,6 +12,7 @@ import time
 from plane import Plane, completed, ended, goal, resident, row, wait_for
 
 NGINX = """\
+user root;  # Only root has workers of another user, who could not read what lies here.
 daemon off;
 pid {folder}/pid;
 error_log {folder}/error.log;

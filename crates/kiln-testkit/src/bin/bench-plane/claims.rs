@@ -10,7 +10,9 @@ const WARM: usize = 20;
 
 pub(crate) async fn measure(server: &Server, owner: &str, count: usize) -> Result<(), String> {
     let key = server.key(owner, 1).await?;
-    let mut runner = server.register(&key, "bench-claims".to_owned()).await?;
+    // Another name each time: the one of an earlier process may still be there.
+    let name = format!("bench-claims-{}", std::process::id());
+    let mut runner = server.register(&key, name).await?;
     let mut took = Vec::new();
     for number in 0..WARM + count {
         let asked = Instant::now();
