@@ -80,8 +80,10 @@ fn explain_leg(hood: &Neighbourhood, leg: &Leg) -> String {
             format!("waits before try {}", leg.retries + 1)
         }
         LegState::Queued => "waits for a runner".to_owned(),
+        LegState::Claimed { .. } | LegState::Running { .. } if leg.cancelling => {
+            "is being cancelled".to_owned()
+        }
         LegState::Claimed { .. } => "a runner prepares it".to_owned(),
-        LegState::Running { .. } if leg.cancelling => "is being cancelled".to_owned(),
         LegState::Running { .. } => "runs".to_owned(),
         LegState::Uploading { .. } => "its results are being stored".to_owned(),
         LegState::Called(scope) => {

@@ -333,6 +333,22 @@ fn a_called_workflow_runs_inside_its_caller_and_gives_its_outputs() {
 
 /// S14
 #[test]
+fn a_leg_that_was_cancelled_before_it_began_is_cancelled_whatever_its_runner_says() {
+    let mut world = World::new(&[job("early", "[]", ""), job("late", "[]", "")].concat());
+    let early = world.leg("early");
+    world.apply(Event::Claimed { leg: early, runner: 7 }).expect("it is queued");
+    world.claim("late");
+    let cancel = Event::Cancel { by: "me".into(), reason: "enough".into(), forced: false };
+    world.apply(cancel).expect("the run is open");
+    let started = Event::Started { leg: early, attempt: 1, preparing: None };
+    world.apply(started).expect("its runner cannot know");
+    world.report("early", Success, &[("out", "put")]);
+    // This one ran when the cancel came, and was done before it could be told.
+    world.report("late", Success, &[]);
+    world.check(&[("early", Cancelled), ("late", Success)], Cancelled);
+}
+
+#[test]
 fn a_cancelled_run_ends_all_but_what_wants_to_run_always() {
     let jobs = [
         job("running", "[]", ""),

@@ -47,6 +47,27 @@ jobs:
     )
 }
 
+/// Holds a runner between its claim and its start, cancels, and lets it go before it can have heard of it.
+fn cancelled_while_claimed(world: &World, script: &str) -> serde_json::Value {
+    let server = world.server("server");
+    let hold = world.place.path().join("hold");
+    std::fs::write(&hold, "").expect("the place is the test's");
+    world.set("KILN_FAULT_HOLD", format!("runner.claimed:{}", hold.display()));
+    let _runner = world.runner(&server, "one", &["linux"]);
+    world.repository(&server, "app", &steps(world, script));
+    let run = world.trigger(&server, "app");
+    world.until(&server, "it is claimed", |world| {
+        (job(&world.run(&server, run), "a")["attempt"] == 1).then_some(())
+    });
+    world.post(&server, &format!("/api/runs/{run}/cancel"), &json!({ "reason": "enough" }));
+    let start = Instant::now();
+    std::fs::remove_file(&hold).expect("it was there");
+    let ended = world.ended(&server, run);
+    assert!(start.elapsed() < BOUND, "it took {:?}", start.elapsed());
+    assert_eq!(ended["conclusion"], "cancelled", "{ended:#}");
+    ended
+}
+
 on_both! {
     fn a_queued_job_never_starts(world) {
         let server = world.server("server");
@@ -94,22 +115,13 @@ on_both! {
 
     /// The cancel comes when the runner has the job and no heartbeat was sent yet.
     fn a_claimed_job_that_begins_before_it_hears_of_the_cancel_ends_at_once(world) {
-        let server = world.server("server");
-        let hold = world.place.path().join("hold");
-        std::fs::write(&hold, "").expect("the place is the test's");
-        world.set("KILN_FAULT_HOLD", format!("runner.claimed:{}", hold.display()));
-        let _runner = world.runner(&server, "one", &["linux"]);
-        world.repository(&server, "app", &steps(&world, "sleep 600"));
-        let run = world.trigger(&server, "app");
-        world.until(&server, "it is claimed", |world| {
-            (job(&world.run(&server, run), "a")["attempt"] == 1).then_some(())
-        });
-        world.post(&server, &format!("/api/runs/{run}/cancel"), &json!({ "reason": "enough" }));
-        let start = Instant::now();
-        std::fs::remove_file(&hold).expect("it was there");
-        let ended = world.ended(&server, run);
-        assert!(start.elapsed() < BOUND, "it took {:?}", start.elapsed());
-        assert_eq!(ended["conclusion"], "cancelled", "{ended:#}");
+        cancelled_while_claimed(&world, "sleep 600");
+    }
+
+    /// Its end and the answer to its start meet on the way: what was accepted first counts.
+    fn a_claimed_job_that_is_done_before_it_hears_of_the_cancel_is_cancelled(world) {
+        let ended = cancelled_while_claimed(&world, "true");
+        assert_eq!(job(&ended, "a")["started_at"], serde_json::Value::Null, "{ended:#}");
     }
 
     fn a_running_step_ends_and_steps_that_always_run_do(world) {
