@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::stream::{self, BoxStream, Fuse, StreamExt as _};
+use tokio::task::JoinHandle;
 
 use crate::disk::{blocking, pieces_of};
 use crate::{BlobError, Digest, Hasher};
@@ -75,57 +76,104 @@ pub(crate) async fn gather(
 pub struct Passed(Arc<Mutex<Hasher>>);
 
 impl Passed {
-    /// The digest and the length of all that has passed by now.
+    /// The digest and the length of all that has passed, once the stream has ended.
     pub fn seen(&self) -> (Digest, u64) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone().finish()
-    }
-
-    fn update(&self, bytes: &[u8]) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).update(bytes);
     }
 }
 
 /// The same bytes, and what passed of them.
 pub fn hashed(content: Content) -> (Content, Passed) {
     let passed = Passed::default();
-    let eye = passed.clone();
-    let content = content.inspect(move |piece| {
-        if let Ok(bytes) = piece {
-            eye.update(bytes);
+    let state = Some((content, Hashing::default(), passed.clone()));
+    let content = stream::unfold(state, |state| async {
+        let (mut content, mut hashing, passed) = state?;
+        let item = content.next().await;
+        let noted = match &item {
+            Some(Ok(bytes)) => hashing.add(bytes.clone()).await,
+            _ => hashing.end(&passed).await,
+        };
+        match (item, noted) {
+            (Some(Ok(bytes)), Ok(())) => Some((Ok(bytes), Some((content, hashing, passed)))),
+            (Some(Err(error)), _) | (_, Err(error)) => Some((Err(error), None)),
+            (None, Ok(())) => None,
         }
     });
     (content.boxed(), passed)
+}
+
+/// How much is hashed at a time, beside what else is done with it.
+const HASH: usize = 1 << 20;
+
+/// A hash under way. What is large is hashed on other threads while the next bytes come, since hashing them takes
+/// longer than receiving or writing them.
+#[derive(Debug, Default)]
+struct Hashing {
+    hasher: Hasher,
+    /// Has the hasher as long as it works.
+    work: Option<JoinHandle<Hasher>>,
+    next: Vec<Bytes>,
+    waiting: usize,
+}
+
+impl Hashing {
+    async fn add(&mut self, bytes: Bytes) -> Result<(), BlobError> {
+        self.waiting += bytes.len();
+        self.next.push(bytes);
+        if self.waiting < HASH {
+            return Ok(());
+        }
+        self.rejoin().await?;
+        let (hasher, pieces) = (std::mem::take(&mut self.hasher), std::mem::take(&mut self.next));
+        self.work = Some(tokio::task::spawn_blocking(move || updated(hasher, &pieces)));
+        self.waiting = 0;
+        Ok(())
+    }
+
+    async fn rejoin(&mut self) -> Result<(), BlobError> {
+        if let Some(work) = self.work.take() {
+            let gone = |error| BlobError::Cut(format!("the bytes could not be hashed: {error}"));
+            self.hasher = work.await.map_err(gone)?;
+        }
+        Ok(())
+    }
+
+    async fn end(&mut self, passed: &Passed) -> Result<(), BlobError> {
+        self.rejoin().await?;
+        let hasher = updated(std::mem::take(&mut self.hasher), &std::mem::take(&mut self.next));
+        *passed.0.lock().unwrap_or_else(PoisonError::into_inner) = hasher;
+        Ok(())
+    }
+}
+
+fn updated(mut hasher: Hasher, pieces: &[Bytes]) -> Hasher {
+    for piece in pieces {
+        hasher.update(piece);
+    }
+    hasher
 }
 
 /// The same bytes; but if they are others than expected, the stream ends with an error. More bytes than
 /// expected are refused as soon as they come.
 pub fn checked(content: Content, digest: Digest, size: Option<u64>) -> Content {
     let (content, passed) = hashed(content);
-    let state = (content, passed, false);
-    let checked = stream::unfold(state, move |(mut content, passed, over)| async move {
-        if over {
-            return None;
-        }
+    let state = Some((content, passed, 0));
+    let checked = stream::unfold(state, move |state| async move {
+        let (mut content, passed, before) = state?;
         let item = match content.next().await {
-            Some(Ok(bytes)) => match too_many(&passed, size) {
-                Some(error) => Err(error),
-                None => return Some((Ok(bytes), (content, passed, false))),
-            },
+            Some(Ok(bytes)) => {
+                let found = before + bytes.len() as u64;
+                match size.filter(|expected| found > *expected) {
+                    Some(expected) => Err(BlobError::WrongSize { expected, found }),
+                    None => return Some((Ok(bytes), Some((content, passed, found)))),
+                }
+            }
             Some(Err(error)) => Err(error),
-            None => match compare(&passed, digest, size) {
-                Ok(()) => return None,
-                Err(error) => Err(error),
-            },
+            None => Err(compare(&passed, digest, size).err()?),
         };
-        Some((item, (content, passed, true)))
+        Some((item, None))
     });
     checked.boxed()
-}
-
-fn too_many(passed: &Passed, size: Option<u64>) -> Option<BlobError> {
-    let found = passed.0.lock().unwrap_or_else(PoisonError::into_inner).size();
-    let expected = size?;
-    (found > expected).then_some(BlobError::WrongSize { expected, found })
 }
 
 fn compare(passed: &Passed, expected: Digest, size: Option<u64>) -> Result<(), BlobError> {

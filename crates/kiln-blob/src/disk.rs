@@ -8,7 +8,7 @@ use std::io::{self, Write as _};
 use std::ops::Range;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::thread;
 use std::time::SystemTime;
 
@@ -17,6 +17,7 @@ use futures_util::{StreamExt as _, stream};
 use tokio::task::JoinHandle;
 
 use crate::backend::{Backend, Entry, Found, Span, Work};
+use crate::buffers::Buffers;
 use crate::content::gather;
 use crate::{BlobError, Content, Name};
 
@@ -25,6 +26,8 @@ const DRAFTS: &str = ".drafts";
 /// How much is written at a time, and read.
 const WRITE: usize = 1 << 20;
 const READ: u64 = 512 << 10;
+/// Buffers of that size that are kept when nobody reads.
+const SPARE: usize = 8;
 /// After so much a flush begins beside the writing, so that the last one has little left to do.
 const FLUSH: u64 = 64 << 20;
 /// How often a folder may vanish while an object is moved into it.
@@ -360,8 +363,16 @@ pub(crate) fn pieces_of(file: File, name: String, range: Range<u64>) -> Content 
     pieces.boxed()
 }
 
+/// For the pieces of large objects. Only whole ones: a small one could be kept by somebody for long.
+static PIECES: LazyLock<Buffers> = LazyLock::new(|| Buffers::new(READ as usize, SPARE));
+
 fn read(file: &File, range: Range<u64>) -> io::Result<Bytes> {
     let length = usize::try_from(range.end - range.start).expect("a piece is small");
+    if length == PIECES.size() {
+        let mut buffer = PIECES.take();
+        file.read_exact_at(buffer.as_mut(), range.start)?;
+        return Ok(buffer.freeze(length));
+    }
     let mut bytes = vec![0; length];
     file.read_exact_at(&mut bytes, range.start)?;
     Ok(bytes.into())

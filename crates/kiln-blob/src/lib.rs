@@ -8,6 +8,7 @@
 //! [`Name::of_blob`]). So whoever removes one copy never removes another that is just being written.
 
 mod backend;
+mod buffers;
 mod chunks;
 mod compressed;
 mod content;

@@ -9,23 +9,22 @@ mod read;
 mod recipe;
 mod split;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use tokio::sync::mpsc;
 
 use crate::backend::{Backend, Work};
+use crate::disk::blocking;
 use crate::{BlobError, Content, Digest, Name, hashed};
-use pack::Pack;
+use pack::{Pack, Press};
 pub(crate) use pack::unpack;
 pub use read::open_recipe;
 pub use recipe::Recipe;
 use recipe::RecipeWriter;
 use split::Splitter;
 
-/// How many chunks are looked up at a time.
-const BATCH: usize = 128;
 /// Pieces of a recipe on their way.
 const AHEAD: usize = 4;
 
@@ -98,8 +97,7 @@ pub async fn store_chunked(
         backend,
         index,
         recipe: RecipeWriter::new(lines),
-        pack: Pack::new(),
-        pending: HashMap::new(),
+        filling: Filling::default(),
         new_bytes: 0,
     };
     let put = backend.put(&recipe, written.boxed());
@@ -115,9 +113,7 @@ struct Packer<'a> {
     backend: &'a dyn Backend,
     index: &'a dyn Index,
     recipe: RecipeWriter,
-    pack: Pack,
-    /// Chunks of the pack that is not written yet.
-    pending: HashMap<Digest, Located>,
+    filling: Filling,
     new_bytes: u64,
 }
 
@@ -135,7 +131,7 @@ impl Packer<'_> {
     async fn all(&mut self, content: Content) -> Result<(), BlobError> {
         let mut splitter = Splitter::new(content);
         loop {
-            let batch = splitter.next(BATCH).await?;
+            let batch = splitter.next().await?;
             if batch.is_empty() {
                 return self.flush().await;
             }
@@ -146,29 +142,29 @@ impl Packer<'_> {
     async fn add(&mut self, batch: Vec<Chunk>) -> Result<(), BlobError> {
         let digests: Vec<Digest> = batch.iter().map(|chunk| chunk.digest).collect();
         let known = self.index.find(&digests).await?;
-        for (chunk, known) in batch.into_iter().zip(known) {
-            let place = match known.or_else(|| self.pending.get(&chunk.digest).cloned()) {
-                // A chunk of another length with the same digest would be a lie of the index.
-                Some(place) if place.size as usize == chunk.bytes.len() => place,
-                _ => self.keep(&chunk).await?,
-            };
-            self.recipe.line(chunk.digest, &place).await?;
+        let mut rest = batch.into_iter().zip(known).collect::<VecDeque<_>>();
+        while !rest.is_empty() {
+            let mut filling = std::mem::take(&mut self.filling);
+            let work = blocking(move || {
+                let placed = filling.take_in(&mut rest);
+                Ok((filling, placed, rest))
+            });
+            let failed = |error| BlobError::Io { what: "pack", name: "chunks".to_owned(), error };
+            let (filled, placed, left) = work.await.map_err(failed)?;
+            (self.filling, rest) = (filled, left);
+            for (digest, place) in placed {
+                self.recipe.line(digest, &place).await?;
+            }
+            if self.filling.pack.is_full() {
+                self.flush().await?;
+            }
         }
         Ok(())
     }
 
-    async fn keep(&mut self, chunk: &Chunk) -> Result<Located, BlobError> {
-        if self.pack.is_full() {
-            self.flush().await?;
-        }
-        let place = self.pack.add(chunk);
-        self.pending.insert(chunk.digest, place.clone());
-        Ok(place)
-    }
-
     async fn flush(&mut self) -> Result<(), BlobError> {
-        let pack = std::mem::replace(&mut self.pack, Pack::new());
-        self.pending.clear();
+        let pack = std::mem::take(&mut self.filling.pack);
+        self.filling.pending.clear();
         if let Some(packed) = pack.write(self.backend).await? {
             self.new_bytes += packed.size;
             let kept = self.index.add(&packed).await?;
@@ -177,3 +173,38 @@ impl Packer<'_> {
         Ok(())
     }
 }
+
+/// The pack that is not written yet, and which chunks are in it.
+#[derive(Debug, Default)]
+struct Filling {
+    pack: Pack,
+    pending: HashMap<Digest, Located>,
+    press: Press,
+}
+
+impl Filling {
+    /// Says where chunks lie, in their order, until there are no more or the pack is full.
+    fn take_in(&mut self, chunks: &mut VecDeque<Looked>) -> Vec<(Digest, Located)> {
+        let mut placed = Vec::with_capacity(chunks.len());
+        while !self.pack.is_full()
+            && let Some((chunk, known)) = chunks.pop_front()
+        {
+            let place = match known.or_else(|| self.pending.get(&chunk.digest).cloned()) {
+                // A chunk of another length with the same digest would be a lie of the index.
+                Some(place) if place.size as usize == chunk.bytes.len() => place,
+                _ => self.keep(&chunk),
+            };
+            placed.push((chunk.digest, place));
+        }
+        placed
+    }
+
+    fn keep(&mut self, chunk: &Chunk) -> Located {
+        let place = self.pack.add(chunk, &mut self.press);
+        self.pending.insert(chunk.digest, place.clone());
+        place
+    }
+}
+
+/// A chunk, and where the index says that it lies.
+type Looked = (Chunk, Option<Located>);

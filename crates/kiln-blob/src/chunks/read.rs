@@ -7,11 +7,13 @@ use futures_util::{StreamExt as _, stream};
 
 use super::pack::unpack;
 use super::recipe::{Line, Recipe};
+use super::split::LARGEST;
 use crate::backend::{Backend, Found, Span};
+use crate::buffers::{Buffer, Buffers};
 use crate::compressed::cut;
-use crate::content::{collect, of_pieces};
+use crate::content::of_pieces;
 use crate::disk::blocking;
-use crate::{BlobError, Name};
+use crate::{BlobError, Content, Name};
 
 /// Lines of a recipe that are read at a time.
 const PAGE: u64 = 1024;
@@ -53,7 +55,11 @@ pub async fn open_recipe(
         };
         stream::iter(runs)
     });
-    let fetched = runs.map(move |run| fetch(Arc::clone(&backend), Arc::clone(&recipe), run));
+    // Those that are being read, and the one that is being sent.
+    let buffers = Buffers::new(RUN as usize + LARGEST, AHEAD + 1);
+    let fetched = runs.map(move |run| {
+        fetch(Arc::clone(&backend), Arc::clone(&recipe), run, buffers.clone())
+    });
     let content = fetched.buffered(AHEAD).flat_map(|pieces| {
         let pieces: Vec<Result<Bytes, BlobError>> = match pieces {
             Ok(pieces) => pieces.into_iter().map(Ok).collect(),
@@ -121,14 +127,13 @@ async fn fetch(
     backend: Arc<dyn Backend>,
     recipe: Arc<Recipe>,
     run: Result<Run, BlobError>,
+    buffers: Buffers,
 ) -> Result<Vec<Bytes>, BlobError> {
     let run = run?;
     let name = recipe.packs[run.pack as usize].clone();
     let found = backend.get(&name, Span::Between(run.from.into(), run.to.into())).await?;
-    let bytes = collect(found.content, (run.to - run.from) as usize).await?;
-    if bytes.len() != (run.to - run.from) as usize {
-        return Err(BlobError::damaged(&name, "it is shorter than its chunks"));
-    }
+    let bytes = gathered(found.content, (run.to - run.from) as usize, buffers.take()).await?;
+    let bytes = bytes.ok_or_else(|| BlobError::damaged(&name, "it is shorter than its chunks"))?;
     // Runs side by side are opened on several processors, and keep nobody else waiting.
     let open = move || Ok(run.lines.iter().map(|line| chunk(&bytes, run.from, line)).collect());
     let opened: Result<Vec<Bytes>, String> = match blocking(open).await {
@@ -136,6 +141,23 @@ async fn fetch(
         Err(error) => Err(error.to_string()),
     };
     opened.map_err(|why| BlobError::damaged(&name, why))
+}
+
+/// All bytes of a run in a buffer; nothing if there are more or fewer.
+async fn gathered(
+    mut content: Content,
+    length: usize,
+    mut buffer: Buffer,
+) -> Result<Option<Bytes>, BlobError> {
+    let mut filled = 0;
+    while let Some(piece) = content.next().await {
+        let piece = piece?;
+        let end = filled + piece.len();
+        let Some(place) = buffer.as_mut()[..length].get_mut(filled..end) else { return Ok(None) };
+        place.copy_from_slice(&piece);
+        filled = end;
+    }
+    Ok((filled == length).then(|| buffer.freeze(length)))
 }
 
 fn chunk(bytes: &Bytes, from: u32, line: &Line) -> Result<Bytes, String> {
