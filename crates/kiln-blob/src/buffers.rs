@@ -25,10 +25,6 @@ impl Buffers {
         Self(Arc::new(Shelf { size, most, free: Mutex::default() }))
     }
 
-    pub(crate) fn size(&self) -> usize {
-        self.0.size
-    }
-
     /// A buffer to be filled, with whatever was in it before.
     pub(crate) fn take(&self) -> Buffer {
         let free = self.0.free.lock().unwrap_or_else(PoisonError::into_inner).pop();

@@ -363,14 +363,16 @@ pub(crate) fn pieces_of(file: File, name: String, range: Range<u64>) -> Content 
     pieces.boxed()
 }
 
-/// For the pieces of large objects. Only whole ones: a small one could be kept by somebody for long.
+/// For the pieces of large objects.
 static PIECES: LazyLock<Buffers> = LazyLock::new(|| Buffers::new(READ as usize, SPARE));
+/// A smaller piece gets memory of its own: whoever keeps it would keep a whole buffer.
+const SMALL: usize = 64 << 10;
 
 fn read(file: &File, range: Range<u64>) -> io::Result<Bytes> {
     let length = usize::try_from(range.end - range.start).expect("a piece is small");
-    if length == PIECES.size() {
+    if length > SMALL {
         let mut buffer = PIECES.take();
-        file.read_exact_at(buffer.as_mut(), range.start)?;
+        file.read_exact_at(&mut buffer.as_mut()[..length], range.start)?;
         return Ok(buffer.freeze(length));
     }
     let mut bytes = vec![0; length];

@@ -18,8 +18,8 @@ use tokio::sync::mpsc;
 use crate::backend::{Backend, Work};
 use crate::disk::blocking;
 use crate::{BlobError, Content, Digest, Name, hashed};
-use pack::{Pack, Press};
 pub(crate) use pack::unpack;
+use pack::{Pack, Press};
 pub use read::open_recipe;
 pub use recipe::Recipe;
 use recipe::RecipeWriter;
@@ -163,9 +163,8 @@ impl Packer<'_> {
     }
 
     async fn flush(&mut self) -> Result<(), BlobError> {
-        let pack = std::mem::take(&mut self.filling.pack);
         self.filling.pending.clear();
-        if let Some(packed) = pack.write(self.backend).await? {
+        if let Some(packed) = self.filling.pack.write(self.backend).await? {
             self.new_bytes += packed.size;
             let kept = self.index.add(&packed).await?;
             self.recipe.rename(&packed.name, kept);

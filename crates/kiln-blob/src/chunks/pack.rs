@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::fmt;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use zstd::bulk::{Compressor, Decompressor};
 
 use super::split::LARGEST;
@@ -21,14 +21,15 @@ pub(super) struct Press(Option<Compressor<'static>>);
 
 impl Press {
     /// Adds what a chunk becomes, if that is less than the chunk.
-    fn add(&mut self, chunk: &[u8], to: &mut Vec<u8>) {
+    fn add(&mut self, chunk: &[u8], to: &mut BytesMut) {
         if self.0.is_none() {
             self.0 = Compressor::new(LEVEL).ok();
         }
         let from = to.len();
         // It may take as much as the chunk itself, and no more: what would take more is kept as it is.
         to.resize(from + chunk.len(), 0);
-        let packed = self.0.as_mut().and_then(|it| it.compress_to_buffer(chunk, &mut to[from..]).ok());
+        let packed =
+            self.0.as_mut().and_then(|it| it.compress_to_buffer(chunk, &mut to[from..]).ok());
         match packed.filter(|length| *length < chunk.len()) {
             Some(length) => to.truncate(from + length),
             None => to[from..].copy_from_slice(chunk),
@@ -46,13 +47,13 @@ impl fmt::Debug for Press {
 #[derive(Debug)]
 pub(super) struct Pack {
     name: Name,
-    bytes: Vec<u8>,
+    bytes: BytesMut,
     chunks: Vec<(Digest, Located)>,
 }
 
 impl Default for Pack {
     fn default() -> Self {
-        Self { name: Name::fresh("packs"), bytes: Vec::new(), chunks: Vec::new() }
+        Self { name: Name::fresh("packs"), bytes: BytesMut::new(), chunks: Vec::new() }
     }
 }
 
@@ -66,7 +67,7 @@ impl Pack {
         let small = |length: usize| u32::try_from(length).expect("a pack is small");
         if self.bytes.is_empty() {
             // It does not grow then, for which it would be in memory twice.
-            self.bytes.reserve_exact(FULL + LARGEST);
+            self.bytes.reserve(FULL + LARGEST);
         }
         let offset = small(self.bytes.len());
         press.add(&chunk.bytes, &mut self.bytes);
@@ -77,15 +78,24 @@ impl Pack {
         place
     }
 
-    /// Nothing if it is empty.
-    pub(super) async fn write(self, backend: &dyn Backend) -> Result<Option<Packed>, BlobError> {
+    /// Writes it, and begins the next one; nothing if it is empty.
+    pub(super) async fn write(
+        &mut self,
+        backend: &dyn Backend,
+    ) -> Result<Option<Packed>, BlobError> {
         if self.chunks.is_empty() {
             return Ok(None);
         }
-        let (name, bytes) = (self.name, Bytes::from(self.bytes));
+        let Self { name, bytes, chunks } = std::mem::take(self);
+        let bytes = bytes.freeze();
         let digest = Digest::of(&bytes);
-        let size = backend.put(&name, of_bytes(bytes)).await?;
-        Ok(Some(Packed { name, digest, size, chunks: self.chunks }))
+        let size = backend.put(&name, of_bytes(bytes.clone())).await?;
+        // The next one fills the same memory.
+        if let Ok(mut used) = bytes.try_into_mut() {
+            used.clear();
+            self.bytes = used;
+        }
+        Ok(Some(Packed { name, digest, size, chunks }))
     }
 }
 

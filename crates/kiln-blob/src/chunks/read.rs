@@ -57,9 +57,8 @@ pub async fn open_recipe(
     });
     // Those that are being read, and the one that is being sent.
     let buffers = Buffers::new(RUN as usize + LARGEST, AHEAD + 1);
-    let fetched = runs.map(move |run| {
-        fetch(Arc::clone(&backend), Arc::clone(&recipe), run, buffers.clone())
-    });
+    let fetched =
+        runs.map(move |run| fetch(Arc::clone(&backend), Arc::clone(&recipe), run, buffers.clone()));
     let content = fetched.buffered(AHEAD).flat_map(|pieces| {
         let pieces: Vec<Result<Bytes, BlobError>> = match pieces {
             Ok(pieces) => pieces.into_iter().map(Ok).collect(),

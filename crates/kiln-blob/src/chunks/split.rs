@@ -12,8 +12,9 @@ use crate::{BlobError, Content, Digest};
 const SMALLEST: usize = 16 << 10;
 const USUAL: usize = 64 << 10;
 pub(super) const LARGEST: usize = 256 << 10;
-/// How much is read before it is cut.
+/// How much is read before it is cut, and what the last piece may bring beyond that.
 const BATCH: usize = 4 << 20;
+const BEYOND: usize = 1 << 20;
 
 /// Chunks of a stream, in order.
 pub(super) struct Splitter {
@@ -29,7 +30,8 @@ impl Splitter {
 
     /// The next chunks; none at the end. They share what was read.
     pub(super) async fn next(&mut self) -> Result<Vec<Chunk>, BlobError> {
-        self.rest.reserve(BATCH);
+        // Nobody has the last chunks any more, so this is the same buffer each time.
+        self.rest.reserve((BATCH + BEYOND).saturating_sub(self.rest.len()));
         while !self.over && self.rest.len() < BATCH {
             match self.content.next().await {
                 Some(piece) => self.rest.extend_from_slice(&piece?),
