@@ -23,7 +23,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tower::ServiceExt as _;
+use tower::Service as _;
 
 use crate::app::Shared;
 use crate::http;
@@ -223,13 +223,8 @@ impl Door {
         address: SocketAddr,
         secure: bool,
     ) -> impl HttpService<Incoming, ResBody = Body, Error = Infallible, Future = Answered> {
-        hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
-            let door = Arc::clone(&self);
-            // A connection keeps room for the future of a request as long as it lives, also when its answer has long
-            // begun. So it is only a pointer.
-            let answering: Answered =
-                Box::pin(async move { Ok(door.answer(request, address, secure).await) });
-            answering
+        hyper::service::service_fn(move |request| {
+            Arc::clone(&self).answer(request, address, secure)
         })
     }
 
@@ -250,12 +245,14 @@ impl Door {
         }
     }
 
-    async fn answer(
-        &self,
+    /// A connection keeps room for the future of a request as long as it lives, also when its answer has long begun.
+    /// So it is only a pointer, and what it points to is small: thousands wait for an answer.
+    fn answer(
+        self: Arc<Self>,
         request: hyper::Request<Incoming>,
         address: SocketAddr,
         secure: bool,
-    ) -> Response {
+    ) -> Answered {
         let mut request = request.map(patiently);
         named(&mut request);
         let direct = Peer { address: address.ip(), secure };
@@ -266,7 +263,8 @@ impl Door {
             }),
             Err(refusal) => {
                 drop(http::unread::read_on(request));
-                return axum::response::IntoResponse::into_response(refusal);
+                let refused = axum::response::IntoResponse::into_response(refusal);
+                return Box::pin(std::future::ready(Ok(refused)));
             }
         }
         let client = SocketAddr::new(peer.address, address.port());
@@ -274,18 +272,15 @@ impl Door {
         request.extensions_mut().insert(peer);
         // After an outage all runners come back with tokens that have expired. Nobody guesses theirs.
         let is_runner = request.uri().path().starts_with("/actions/");
-        let response = self.ask(request).await;
-        if !is_runner {
-            self.rates.answered(peer.address, Instant::now(), response.status());
-        }
-        response
-    }
-
-    async fn ask(&self, request: Request) -> Response {
-        match self.router.clone().oneshot(request).await {
-            Ok(response) => response,
-            Err(never) => match never {},
-        }
+        // A router is always ready.
+        let asked = self.router.clone().call(request);
+        Box::pin(async move {
+            let response = asked.await?;
+            if !is_runner {
+                self.rates.answered(peer.address, Instant::now(), response.status());
+            }
+            Ok(response)
+        })
     }
 }
 

@@ -74,7 +74,7 @@ impl Store {
     {
         match &self.arm {
             Arm::Sqlite(sqlite) => sqlite.writer.write(work).await,
-            Arm::Postgres(postgres) => postgres.write(work).await,
+            Arm::Postgres(postgres) => Box::pin(postgres.write(work)).await,
         }
     }
 
@@ -107,7 +107,9 @@ impl Store {
     {
         match &self.arm {
             Arm::Sqlite(sqlite) => sqlite.readers.read(work).await,
-            Arm::Postgres(postgres) => postgres.read(work).await,
+            // Its future has room for all that is asked of the database. Without the box all who wait for an embedded
+            // one would have that room, too.
+            Arm::Postgres(postgres) => Box::pin(postgres.read(work)).await,
         }
     }
 }

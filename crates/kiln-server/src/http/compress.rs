@@ -18,7 +18,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use futures_util::{StreamExt as _, stream};
+use futures_util::{FutureExt as _, StreamExt as _, stream};
 use hyper::body::Body as _;
 
 /// What is smaller fits into a packet anyway.
@@ -62,9 +62,12 @@ enum Coding {
 }
 
 /// Packs the answer if it is a text and the client wants that.
-pub async fn packed(request: Request, next: Next) -> Response {
+pub fn packed(request: Request, next: Next) -> impl Future<Output = Response> {
     let coding = coding(request.headers()).filter(|_| may_be_packed(&request));
-    let response = next.run(request).await;
+    next.run(request).map(move |response| pack(response, coding))
+}
+
+fn pack(response: Response, coding: Option<Coding>) -> Response {
     if !is_text(&response) {
         return response;
     }

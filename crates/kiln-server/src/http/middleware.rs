@@ -1,5 +1,6 @@
 //! What happens around every request: it has a name, ends in time, and a panic ends nothing but itself.
 
+use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
@@ -35,30 +36,38 @@ fn shown(request: &Request) -> &str {
 }
 
 /// Names the request, catches panics, adds what belongs to every answer.
-pub async fn outermost(request: Request, next: Next) -> Response {
+pub fn outermost(request: Request, next: Next) -> impl Future<Output = Response> {
     let id = given_id(request.headers()).unwrap_or_else(new_id);
     let plain_problems = is_of_github(request.headers());
     let span =
         tracing::debug_span!("request", %id, method = %request.method(), path = shown(&request));
-    let answer = async {
-        let caught = AssertUnwindSafe(next.run(request)).catch_unwind().await;
-        caught.unwrap_or_else(|panic| {
-            let reason = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-            let reason = reason.or_else(|| panic.downcast_ref::<String>().cloned());
-            Failure::internal(reason.unwrap_or_else(|| "a panic".to_owned())).into_response()
-        })
-    };
-    let mut response = CURRENT.scope(id.clone(), answer).instrument(span.clone()).await;
-    span.in_scope(|| tracing::debug!(status = response.status().as_u16(), "answered"));
-    if let Ok(value) = HeaderValue::from_str(&id) {
-        response.headers_mut().insert(REQUEST_ID, value);
+    let caught = AssertUnwindSafe(next.run(request)).catch_unwind();
+    let caught = caught.map(|caught| caught.unwrap_or_else(|panic| panicked(&*panic)));
+    let answer = CURRENT.scope(id.clone(), caught).instrument(span.clone());
+    // Nothing more than what is needed is in here: thousands wait in it.
+    async move {
+        let mut response = answer.await;
+        span.in_scope(|| tracing::debug!(status = response.status().as_u16(), "answered"));
+        finish(&mut response, &id, plain_problems);
+        response
     }
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> Response {
+    let reason = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let reason = reason.or_else(|| panic.downcast_ref::<String>().cloned());
+    Failure::internal(reason.unwrap_or_else(|| "a panic".to_owned())).into_response()
+}
+
+fn finish(response: &mut Response, id: &str, plain_problems: bool) {
     let headers = response.headers_mut();
+    if let Ok(value) = HeaderValue::from_str(id) {
+        headers.insert(REQUEST_ID, value);
+    }
     if plain_problems && headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind == MEDIA_TYPE) {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     }
     secure(headers);
-    response
 }
 
 /// Whether a client of GitHub asks. They read why they are refused only where it is called JSON and nothing more.

@@ -120,7 +120,7 @@ pub async fn follow(
     let log = log_of(job, claim)?;
     let shown = job.id.unwrap_or(log.job);
     let mut viewer = Box::new(Viewer::new(app, shown, log, from.claim.is_some()));
-    let index = viewer.app.logs.index(log).await.map_err(unreadable)?;
+    let index = viewer.room.index(&viewer.app).await.map_err(unreadable)?;
     if let Some(gone) = expired(&viewer.app, job).filter(|_| index.length == 0) {
         return Err(gone);
     }

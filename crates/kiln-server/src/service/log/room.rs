@@ -18,7 +18,8 @@ use super::live::{Seat, write_event};
 use super::shape::told;
 use super::watch::{Life, life};
 use crate::app::Shared;
-use crate::logs::LogId;
+use crate::logs::index::Index;
+use crate::logs::{LogError, LogId};
 use crate::service::runs::FIND;
 
 /// How many of the newest parts of a log are at hand. Whoever is further behind reads for himself, and more at once.
@@ -39,8 +40,8 @@ impl Rooms {
             return room;
         }
         rooms.retain(|_, room| room.strong_count() > 0);
-        let (parts, looked) = (Mutex::default(), tokio::sync::Mutex::default());
-        let room = Arc::new(Room { log, job, parts, looked });
+        let (parts, looked, indexed) = Default::default();
+        let room = Arc::new(Room { log, job, parts, looked, indexed });
         rooms.insert((log, job), Arc::downgrade(&room));
         room
     }
@@ -54,6 +55,8 @@ pub(super) struct Room {
     parts: Mutex<VecDeque<(u64, Arc<Part>, Spot)>>,
     /// Held by the one who looks.
     looked: tokio::sync::Mutex<Option<Arc<Looked>>>,
+    /// The same for where its lines are, with the moment at which it was read.
+    indexed: tokio::sync::Mutex<Option<(Instant, Arc<Index>)>>,
 }
 
 /// How far a job is.
@@ -90,6 +93,20 @@ impl Room {
         }
         parts.push_back((from, Arc::clone(&part), cursor.spot()));
         Ok(Some(part))
+    }
+
+    /// Where the lines of the log are: as it was at some moment since this was asked. When many come at once, one
+    /// of them reads it for all.
+    pub(super) async fn index(&self, app: &Shared) -> Result<Arc<Index>, LogError> {
+        let asked = Instant::now();
+        let mut last = self.indexed.lock().await;
+        if let Some((_, fresh)) = last.as_ref().filter(|(began, _)| *began >= asked) {
+            return Ok(Arc::clone(fresh));
+        }
+        let began = Instant::now();
+        let index = app.logs.index(self.log).await?;
+        *last = Some((began, Arc::clone(&index)));
+        Ok(index)
     }
 
     /// How far the job is: as it was at some moment since then.
