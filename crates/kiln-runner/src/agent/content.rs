@@ -130,6 +130,11 @@ impl OnServer {
         }
     }
 
+    fn download(&self, hash: &str, from: u64) -> Result<Response, Refusal> {
+        let path = format!("/api/blobs/{hash}");
+        self.persist(async || self.http.bytes(&path, &self.token, (from, None)).await)
+    }
+
     /// Sends all parts of a file. What takes long gets new addresses on the way.
     fn send_pieces(
         &self,
@@ -225,11 +230,10 @@ impl Services for OnServer {
     }
 
     fn open(&self, stored: &Stored, from: u64) -> Result<Box<dyn Read + Send>, Refusal> {
-        let path = format!("/api/blobs/{}", stored.hash);
-        let response =
-            self.persist(async || self.http.bytes(&path, &self.token, (from, None)).await)?;
-        let (runtime, chunk) = (self.runtime.clone(), Bytes::new());
-        Ok(Box::new(Download { runtime, response, chunk }))
+        let hash = stored.hash.clone();
+        let response = self.download(&hash, from)?;
+        let (server, chunk) = (self.clone(), Bytes::new());
+        Ok(Box::new(Download { server, hash, at: from, response, chunk, failures: 0 }))
     }
 
     fn results(&self) -> Option<&dyn Results> {
@@ -294,24 +298,49 @@ impl AsyncRead for FilePart {
     }
 }
 
-/// Bytes as they come from the server.
+/// Bytes on their way here. Where they break off, they go on: they are the same whenever they are asked for.
 struct Download {
-    runtime: Handle,
+    server: OnServer,
+    hash: String,
+    /// How far it has come.
+    at: u64,
     response: Response,
     chunk: Bytes,
+    /// How often it broke off since the last bytes came.
+    failures: u32,
+}
+
+impl Download {
+    /// The next bytes; none at the end.
+    fn next(&mut self) -> io::Result<Bytes> {
+        loop {
+            let response = &mut self.response;
+            let next = async { tokio::time::timeout(STALL, response.chunk()).await };
+            let broke = match self.server.runtime.block_on(next) {
+                Ok(Ok(Some(chunk))) if chunk.is_empty() => continue,
+                Ok(Ok(chunk)) => {
+                    self.failures = 0;
+                    return Ok(chunk.unwrap_or_default());
+                }
+                Ok(Err(error)) => io::Error::other(error),
+                Err(_) => io::ErrorKind::TimedOut.into(),
+            };
+            self.failures += 1;
+            if self.failures >= TRIES {
+                return Err(broke);
+            }
+            tracing::info!(at = self.at, %broke, "a download broke off and goes on");
+            let again = self.server.download(&self.hash, self.at);
+            self.response = again.map_err(|refusal| io::Error::other(refusal.to_string()))?;
+        }
+    }
 }
 
 impl Read for Download {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while self.chunk.is_empty() {
-            let response = &mut self.response;
-            let next = async { tokio::time::timeout(STALL, response.chunk()).await };
-            match self.runtime.block_on(next) {
-                Ok(Ok(Some(chunk))) => self.chunk = chunk,
-                Ok(Ok(None)) => return Ok(0),
-                Ok(Err(error)) => return Err(io::Error::other(error)),
-                Err(_) => return Err(io::ErrorKind::TimedOut.into()),
-            }
+        if self.chunk.is_empty() {
+            self.chunk = self.next()?;
+            self.at += self.chunk.len() as u64;
         }
         let count = buffer.len().min(self.chunk.len());
         buffer[..count].copy_from_slice(&self.chunk.split_to(count));

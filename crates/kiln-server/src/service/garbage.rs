@@ -104,9 +104,13 @@ impl Round {
         let (Step { count, more, .. }, parts) = app.store.write(work).await?;
         self.freed.uploads += count;
         if let Some(direct) = app.storage.backend().direct() {
+            let mut trouble = Ok(());
             for (place, upload) in parts {
-                direct.abort_parts(&Name::new(place)?, &Parts(upload)).await?;
+                // The rows are gone: none of these is found again, so one that fails does not keep the others.
+                let aborted = direct.abort_parts(&Name::new(place)?, &Parts(upload)).await;
+                trouble = trouble.and(aborted);
             }
+            trouble?;
         }
         Ok(if more { Stage::Uploads } else { Stage::Mark(BlobId(0)) })
     }

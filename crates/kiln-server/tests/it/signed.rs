@@ -168,7 +168,11 @@ async fn every_change_of_a_signed_address_is_refused(server: Server) {
     let client =
         Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().unwrap();
     let mut all = Vec::new();
-    // Two of each kind: uploads of people, blobs, logs, previews.
+    let mut led_to = vec![
+        format!("jobs/{}/logs", worker.job.job_id),
+        format!("runs/{}/logs", worker.job.run_id),
+    ];
+    // Two of each kind: uploads of people, blobs, logs, artifacts, previews.
     for seed in [1, 2] {
         // So few that they are on their way before an answer can come.
         let bytes = noise(seed, 1_000);
@@ -181,15 +185,14 @@ async fn every_change_of_a_signed_address_is_refused(server: Server) {
         let zip = archive(&[("index.html", format!("page {seed}").as_bytes(), 0o100_644)]);
         let new = json!({ "name": format!("site {seed}"), "content_type": "application/zip" });
         let id = worker.upload(new, &zip).await["id"].as_i64().unwrap();
+        led_to.push(format!("artifacts/{id}/zip"));
         let seen =
             kiln_server::service::content::seen::look(&server.app, kiln_core::id::ArtifactId(id));
         let artifact = seen.await.unwrap().artifact;
         let url = kiln_server::service::previews::address(&server.app, &artifact, "index.html");
         all.push(Address::new(Method::GET, &server.url(&url), b""));
     }
-    for what in
-        [format!("jobs/{}/logs", worker.job.job_id), format!("runs/{}/logs", worker.job.run_id)]
-    {
+    for what in led_to {
         let url = server.url(&format!("/repos/acme/app/actions/{what}"));
         let answer = client.get(url).bearer_auth(&ada.token).send().await.unwrap();
         assert_eq!(answer.status(), 302);

@@ -75,7 +75,8 @@ pub struct Wanted {
 pub async fn reserve(tx: &mut Tx<'_>, scope: Scope, new: NewCache) -> Result<CacheId, StoreError> {
     names::line("a ref", &new.git_ref, 255)?;
     names::line("a trust", &new.trust, 50)?;
-    names::line("the key of a cache", &new.key, 512)?;
+    // 512 characters, of up to four bytes each.
+    names::line("the key of a cache", &new.key, 4 * 512)?;
     names::line("the version of a cache", &new.version, 255)?;
     let org = repositories::org_of(tx, scope, new.repo).await?;
     let now = tx.now();

@@ -40,7 +40,7 @@ pub(crate) struct CacheKeyArgs {
     #[arg(long, value_name = "ARCH")]
     pub(crate) arch: Option<String>,
 
-    /// Print {"key": ..., "`restore_keys"`: [...]}
+    /// Print `{"key": ..., "restore_keys": [...]}`
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -279,7 +279,11 @@ fn every_cache_is_saved_at_the_end_of_a_job_and_found_in_the_next_run() {
 fn every_artifact_is_uploaded_replaced_and_downloaded() {
     let up = versions("actions/upload-artifact", &["v4", "v5", "v6", "v7"]);
     let down = versions("actions/download-artifact", &["v4", "v5", "v6", "v7", "v8"]);
-    let (false, Some(down)) = (up.is_empty(), down.last()) else { return };
+    let (false, Some(down)) = (up.is_empty(), down.last()) else {
+        panic!(
+            "KILN_TEST_ACTIONS has no actions/upload-artifact or no actions/download-artifact with its `dist`"
+        );
+    };
     let place = Place::new();
     let steps = "      - run: mkdir -p out/sub && echo VERSION > out/a && echo two > out/sub/b\n      \
          - id: up\n        uses: actions/upload-artifact@VERSION\n        with: {name: of-VERSION, path: out, retention-days: 1}\n      \

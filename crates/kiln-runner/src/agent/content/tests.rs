@@ -28,6 +28,9 @@ struct Shelf {
     away: u32,
     /// How often it is asked before it has looked at what was sent.
     pending: u32,
+    /// How many downloads break off yet, and from where all were asked for.
+    breaks: usize,
+    asked: Vec<usize>,
 }
 
 type Shared = Arc<Mutex<Shelf>>;
@@ -141,11 +144,23 @@ async fn elsewhere(
     headers: HeaderMap,
 ) -> Response {
     assert!(headers.get(header::AUTHORIZATION).is_none(), "the token is nobody's business there");
-    let bytes = shelf.lock().unwrap().bytes[&hash].clone();
-    let Some(range) = headers.get(header::RANGE) else { return bytes.into_response() };
-    let from: usize =
-        range.to_str().unwrap().trim_start_matches("bytes=").trim_end_matches('-').parse().unwrap();
-    (StatusCode::PARTIAL_CONTENT, bytes[from..].to_vec()).into_response()
+    let mut shelf = shelf.lock().unwrap();
+    let bytes = shelf.bytes[&hash].clone();
+    let range = headers.get(header::RANGE).map(|range| range.to_str().unwrap());
+    let from = range.map_or(0, |range| {
+        range.trim_start_matches("bytes=").trim_end_matches('-').parse().unwrap()
+    });
+    let status = if range.is_some() { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK };
+    shelf.asked.push(from);
+    if shelf.breaks == 0 {
+        return (status, bytes[from..].to_vec()).into_response();
+    }
+    shelf.breaks -= 1;
+    let some = bytes[from..bytes.len().min(from + 1_000)].to_vec();
+    let pieces = [Ok(axum::body::Bytes::from(some)), Err(std::io::Error::other("the end"))];
+    let length = [(header::CONTENT_LENGTH, (bytes.len() - from).to_string())];
+    (status, length, axum::body::Body::from_stream(futures_util::stream::iter(pieces)))
+        .into_response()
 }
 
 impl World {
@@ -218,6 +233,27 @@ fn bytes_are_sent_in_pieces_and_had_from_wherever_they_are() {
     let stored = Stored { kind: Kind::Cache, id: 5, hash: "0".repeat(64), size: 1 };
     let gone = world.services.open(&stored, 0).err().unwrap();
     assert_eq!(gone.reason, Reason::NotFound, "{gone}");
+    world.runtime.shutdown_background();
+}
+
+/// R8: a server that is started anew breaks off what it was sending.
+#[test]
+fn a_download_that_breaks_off_goes_on_where_it_was() {
+    let world = World::new();
+    let bytes: Vec<u8> = (0..100_000_u32).map(|at| at.to_le_bytes()[0] ^ 0x5a).collect();
+    let spooled = world.spooled(&bytes);
+    world.services.send(&spooled).unwrap();
+    let stored = Stored { kind: Kind::Cache, id: 5, hash: spooled.hash, size: spooled.size };
+    world.shelf.lock().unwrap().breaks = 3;
+    let mut read = Vec::new();
+    world.services.open(&stored, 500).unwrap().read_to_end(&mut read).unwrap();
+    assert!(read == bytes[500..], "{} bytes came", read.len());
+    assert_eq!(world.shelf.lock().unwrap().asked, [500, 1_500, 2_500, 3_500]);
+    // One that never gets further is given up.
+    world.shelf.lock().unwrap().breaks = usize::MAX;
+    world.shelf.lock().unwrap().bytes.values_mut().for_each(Vec::clear);
+    let broken = world.services.open(&stored, 0).unwrap().read_to_end(&mut read);
+    assert!(broken.is_err(), "{broken:?}");
     world.runtime.shutdown_background();
 }
 

@@ -15,13 +15,13 @@ use kiln_store::runs::{Created, NewFailedRun, NewRun, Runs};
 use kiln_store::{Actor, Scope, StoreError, Tx};
 use serde_json::json;
 
+use super::trust::trust_of;
 use super::{Happening, Wanted, payload};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::http::addresses::GITHUB;
 use crate::http::error::Answer;
 use crate::service::context::Context;
-use crate::service::job::TRUSTED;
 use crate::sources::Workflow;
 
 /// A run that a trigger made, or had made before.
@@ -151,7 +151,7 @@ impl Work {
             root: None,
             event: happening.event.clone(),
             actor: happening.actor.clone(),
-            trust: trust_of(happening).to_owned(),
+            trust: self.trust().to_owned(),
             reference: happening.reference.clone(),
             head_sha: happening.commit.clone(),
             head_branch: payload::branch(&happening.reference),
@@ -170,6 +170,11 @@ impl Work {
             Ok(_) => Ok(new),
             Err(message) => Err(Box::new((new, format!("{}: `run-name`: {message}", file.path)))),
         }
+    }
+
+    fn trust(&self) -> &'static str {
+        let Happening { event, reference, payload, place, .. } = &self.happening;
+        trust_of(event, reference, payload, &place.full_name())
     }
 
     fn context(&self, file: &Workflow, number: i64, inputs: &Object) -> Context {
@@ -195,11 +200,4 @@ impl Work {
         });
         Context { github, vars: happening.place.vars.clone(), inputs: inputs.clone() }
     }
-}
-
-/// Whether a run may see secrets. Until now every trigger is by somebody with the right to write, at a commit
-/// of the repository itself; events of forks, which arrive by webhooks, are to be told apart here and nowhere
-/// else.
-fn trust_of(_: &Happening) -> &'static str {
-    TRUSTED
 }

@@ -6,6 +6,7 @@
 mod begin;
 mod inputs;
 mod payload;
+mod trust;
 
 use std::sync::Arc;
 

@@ -2,10 +2,10 @@
 
 use kiln_core::id::RunId;
 use kiln_server::service::context::Context;
-use kiln_store::Tx;
 use kiln_store::directory::holder::Holder;
 use kiln_store::directory::members::Role;
 use kiln_store::directory::{variables, workflows};
+use kiln_store::{Tx, runs};
 use serde_json::json;
 
 use super::people::{As, CI, commit, empty, person, reply, site};
@@ -147,6 +147,32 @@ async fn the_same_key_makes_no_second_run(server: Server) {
     let long = "x".repeat(256);
     let request = ada.request(reqwest::Method::POST, &path).header("Idempotency-Key", &long);
     reply(request.json(&empty())).await.expect(422);
+}
+
+on_both! {
+    /// G8: what a fork proposes runs without secrets, whoever starts it.
+    a_pull_request_of_a_fork_is_not_trusted
+}
+
+async fn a_pull_request_of_a_fork_is_not_trusted(server: Server) {
+    let place = server.repository("acme", "app").await;
+    let ada = person(&server, "adam", As::administrator()).await;
+    let pulls = CI.replace("[push, workflow_dispatch]", "[push, pull_request]");
+    commit(&server, &place, &[("ci.yml", &pulls)]);
+    let trust = async |body: serde_json::Value| {
+        let made = ada.post(&format!("/api/repos/{}/trigger", place.name), body).await.expect(201);
+        let run = RunId(made["runs"][0]["id"].as_i64().unwrap());
+        let view = async move |tx: &mut Tx<'_>| runs::view(tx, SYSTEM, run, None).await;
+        server.app.store.read(view).await.unwrap().trust
+    };
+    let pull = |from: &str| {
+        let head = json!({ "repo": { "full_name": from } });
+        json!({ "event": "pull_request", "payload": { "pull_request": { "head": head } } })
+    };
+    assert_eq!(trust(json!({})).await, "trusted");
+    assert_eq!(trust(pull(&place.name)).await, "trusted");
+    assert_eq!(trust(pull("mallory/app")).await, "untrusted");
+    assert_eq!(trust(json!({ "event": "pull_request" })).await, "untrusted");
 }
 
 on_both! { paths_and_commit_messages_decide }
