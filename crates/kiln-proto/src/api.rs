@@ -441,8 +441,11 @@ pub struct Runner {
 pub struct NewRegistrationKey {
     /// The pool of its runners; `default` when it is left out. It is made if it does not exist.
     pub pool: Option<String>,
-    /// The organization of its runners; shared when it is left out.
+    /// The organization of its runners; an administrator of the installation makes it by naming it. When it is left
+    /// out: all share them if the server has `allow_shared_host`, else the only organization has them.
     pub owner: Option<String>,
+    /// Whether all organizations share them, whatever the server has set.
+    pub shared: bool,
     /// Seconds; an hour when it is left out.
     pub expires_in: Option<u64>,
     /// How many runners it lets in; 1 when it is left out, 0 for any number.
@@ -459,6 +462,9 @@ pub struct RegistrationKey {
     pub owner: Option<String>,
     pub expires_at: String,
     pub uses_left: Option<u32>,
+    /// Only in the answer that made it: it lets in nobody but runners of a single job (`kiln runner --once`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub single_use_only: bool,
 }
 
 /// `POST /api/tokens`.

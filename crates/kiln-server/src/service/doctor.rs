@@ -231,7 +231,8 @@ fn fleet(read: &Read, findings: &mut Findings) {
         findings.warn(
             "runners",
             "there is no runner: jobs wait for one",
-            "start one with `kiln runner`; `kiln runners key` makes a key for it",
+            "`kiln runners key` makes a key and says how a runner is started; on a server without organizations, \
+             `kiln runners key --owner NAME` makes one with it",
         );
         return;
     }

@@ -6,11 +6,12 @@ use std::net::IpAddr;
 use kiln_core::access::Right;
 use kiln_core::id::{OrgId, RepoId};
 use kiln_proto::api;
+use kiln_store::directory::organizations;
 use kiln_store::directory::repositories::{self, NewRepository, Repository, RepositoryChange};
-use kiln_store::directory::{members, organizations};
 use kiln_store::runs::RunSummary;
 use kiln_store::{Page, Refusal, Scope, StoreError, Tx};
 
+use super::orgs;
 use super::runs::FIND;
 use crate::app::App;
 use crate::auth::Caller;
@@ -82,11 +83,7 @@ async fn visible(tx: &mut Tx<'_>, scopes: &[Scope]) -> Result<Vec<(OrgId, String
 /// administrator of the installation may do.
 pub async fn add(app: &App, caller: &Caller, new: api::NewRepo) -> Answer<(Repository, String)> {
     let owner = new.owner.clone();
-    let work = async move |tx: &mut Tx<'_>| match organizations::by_name(tx, FIND, &owner).await {
-        Ok(org) => Ok(Some(org.id)),
-        Err(StoreError::Refused(Refusal::NotFound(_))) => Ok(None),
-        Err(error) => Err(error),
-    };
+    let work = async move |tx: &mut Tx<'_>| orgs::known(tx, &owner).await;
     let org = app.store.read(work).await?;
     caller.require(Right::Admin, org, "organization")?;
     let source = address_of(&new.source);
@@ -97,18 +94,7 @@ pub async fn add(app: &App, caller: &Caller, new: api::NewRepo) -> Answer<(Repos
     };
     let (actor, user) = (caller.actor(), caller.user());
     let work = async move |tx: &mut Tx<'_>| {
-        let org = match organizations::by_name(tx, FIND, &new.owner).await {
-            Ok(org) => org.id,
-            Err(StoreError::Refused(Refusal::NotFound(_))) => {
-                let named = organizations::NewOrganization::named(&new.owner);
-                let org = organizations::create(tx, &actor, named).await?;
-                if let Some(user) = user {
-                    members::put(tx, FIND, &actor, org, user, members::Role::Admin).await?;
-                }
-                org
-            }
-            Err(error) => return Err(error),
-        };
+        let org = orgs::known_or_made(tx, &actor, user, &new.owner).await?;
         let scope = Scope::Org(org);
         let id = match removed(tx, scope, &new).await? {
             Some(id) => {

@@ -15,6 +15,8 @@ use crate::output::time::span;
     after_long_help = "\
 Examples:
   kiln runners
+  kiln runners key                           lets one runner of the only organization in
+  kiln runners key --owner acme              lets one runner of this organization in
   kiln runners key --uses 5 --expires 2h     lets five runners in
   kiln runners drain builder-3               ends its jobs, takes no more
   kiln runners undrain builder-3             takes jobs again
@@ -41,9 +43,14 @@ pub(crate) enum RunnersCommand {
         #[arg(long, value_name = "POOL")]
         pool: Option<String>,
 
-        /// The organization of its runners [default: shared by all]
+        /// The organization of its runners; an administrator makes it by naming it [default: the only one; shared
+        /// where the server has `allow_shared_host`]
         #[arg(long, value_name = "OWNER")]
         owner: Option<String>,
+
+        /// All organizations share its runners; without `allow_shared_host` they must be started with `--once`
+        #[arg(long, conflicts_with = "owner")]
+        shared: bool,
 
         /// How many runners it lets in; 0 for any number [default: 1]
         #[arg(long, value_name = "N")]

@@ -1,10 +1,12 @@
 //! What administrators do: repositories, pauses, keys, runners.
 
 use kiln_store::directory::members::Role;
+use kiln_store::outbox::{self, Kind, Message};
+use kiln_testkit::database::Database;
 use serde_json::{Value, json};
 
 use super::people::{As, CI, Person, commit, empty, person, site};
-use crate::support::Server;
+use crate::support::{Options, Server};
 
 on_both! {
     /// S20
@@ -224,10 +226,12 @@ on_both! {
 
 async fn keys_let_runners_in_until_they_are_revoked(server: Server) {
     let root = person(&server, "root", As::administrator()).await;
-    server.repository("acme", "app").await;
-    let made = root.post("/api/registration-keys", empty()).await.expect(201);
+    let place = server.repository("acme", "app").await;
+    let shared = json!({ "shared": true });
+    let made = root.post("/api/registration-keys", shared).await.expect(201);
     assert!(made["key"].as_str().unwrap().starts_with("krk_"));
     assert_eq!((&made["pool"], &made["uses_left"]), (&json!("default"), &json!(1)));
+    assert_eq!((&made["owner"], &made["single_use_only"]), (&Value::Null, &json!(true)));
     let other = json!({ "pool": "big", "owner": "acme", "uses": 0, "expires_in": 60 });
     let made = root.post("/api/registration-keys", other).await.expect(201);
     assert_eq!((&made["owner"], &made["uses_left"]), (&json!("acme"), &Value::Null));
@@ -246,7 +250,51 @@ async fn keys_let_runners_in_until_they_are_revoked(server: Server) {
         json!({ "uses": 1_000_000_000 }),
         json!({ "pool": "a b" }),
         json!({ "pool": "a\0" }),
+        json!({ "owner": "acme", "shared": true }),
+        json!({ "owner": "a b" }),
     ] {
         root.post("/api/registration-keys", bad).await.expect(422);
     }
+    let keeper = person(&server, "keeper", As::member(place.org, Role::Admin)).await;
+    keeper.post("/api/registration-keys", json!({ "shared": true })).await.expect(403);
+}
+
+on_both! {
+    /// S5
+    a_key_is_for_the_organization_that_is_named_or_the_only_one
+}
+
+async fn a_key_is_for_the_organization_that_is_named_or_the_only_one(server: Server) {
+    let root = person(&server, "root", As::administrator()).await;
+    let mint = async |who: &Person<'_>, wish: Value| who.post("/api/registration-keys", wish).await;
+    let nobody = mint(&root, empty()).await.problem(422);
+    assert!(nobody.contains("no organization yet") && nobody.contains("--owner NAME"), "{nobody}");
+    // Naming one makes it, and leaves a trace.
+    assert_eq!(mint(&root, json!({ "owner": "acme" })).await.expect(201)["owner"], "acme");
+    let deeds = deeds(&root, "acme").await;
+    assert!(deeds.iter().any(|(action, _)| action == "organization.create"), "{deeds:?}");
+    assert_eq!(mint(&root, empty()).await.expect(201)["owner"], "acme", "the only one");
+    let place = server.repository("other", "app").await;
+    let several = mint(&root, empty()).await.problem(422);
+    assert!(several.contains("several organizations"), "{several}");
+    // Whoever administers one has no choice to make, and makes no others.
+    let owner = person(&server, "owner", As::member(place.org, Role::Admin)).await;
+    let made = mint(&owner, empty()).await.expect(201);
+    assert_eq!((&made["owner"], made.get("single_use_only")), (&json!("other"), None));
+    mint(&owner, json!({ "owner": "third" })).await.expect(404);
+    mint(&owner, json!({ "owner": "acme" })).await.expect(404);
+    let viewer = person(&server, "viewer", As::member(place.org, Role::Viewer)).await;
+    mint(&viewer, empty()).await.expect(403);
+    assert_eq!(root.get("/api/orgs").await.expect(200)["items"].as_array().unwrap().len(), 2);
+}
+
+/// Where shared runners may run steps on their hosts, there is nothing to choose.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_are_for_shared_runners_where_their_hosts_are_allowed() {
+    let allowing = Options { allow_shared_host: true, ..Options::default() };
+    let server = Server::with(Database::sqlite(), allowing).await;
+    server.repository("acme", "app").await;
+    let root = person(&server, "root", As::administrator()).await;
+    let made = root.post("/api/registration-keys", empty()).await.expect(201);
+    assert_eq!((&made["owner"], made.get("single_use_only")), (&Value::Null, None));
 }
