@@ -134,6 +134,12 @@ pub struct Trigger {
     #[schema(minimum = 0, maximum = 100)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i64>,
+    /// Seconds: a run of the same workflow, event, ref, commit and inputs that began within this time is the answer,
+    /// and no second one is made. When it is left out, five minutes for what forges tell, and none for what people
+    /// start.
+    #[schema(minimum = 1, maximum = 86_400)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub within: Option<u64>,
 }
 
 /// What a trigger did.
