@@ -1,15 +1,17 @@
 //! Repositories that Kiln knows.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
 use kiln_core::access::Right;
 use kiln_core::id::{OrgId, RepoId};
+use kiln_core::queue::{Class, HeadStarts};
 use kiln_proto::api;
 use kiln_store::directory::organizations;
 use kiln_store::directory::repositories::{self, NewRepository, Repository, RepositoryChange};
 use kiln_store::runs::RunSummary;
 use kiln_store::{Page, Refusal, Scope, StoreError, Tx};
+use serde_json::json;
 
 use super::orgs;
 use super::runs::FIND;
@@ -192,9 +194,22 @@ pub async fn change(
         if let Some(enabled) = change.enabled {
             repositories::set_enabled(tx, scope, &actor, id, enabled).await?;
         }
+        if let Some(starts) = &change.head_starts {
+            let kept = kept_head_starts(starts);
+            repositories::set_priorities(tx, scope, &actor, id, kept.as_deref()).await?;
+        }
         repositories::get(tx, scope, id).await
     };
     Ok((app.store.write(work).await?, owner))
+}
+
+/// How they are kept; the usual ones are not.
+fn kept_head_starts(starts: &api::HeadStarts) -> Option<String> {
+    match starts {
+        api::HeadStarts::Switch(true) => None,
+        api::HeadStarts::Switch(false) => Some("false".to_owned()),
+        api::HeadStarts::Seconds(seconds) => Some(json!(seconds).to_string()),
+    }
 }
 
 /// The branch whose workflows schedules and dispatches start, and whose caches all may read.
@@ -230,7 +245,15 @@ pub fn shown((repo, owner): &(Repository, String)) -> api::Repo {
         enabled: repo.enabled,
         paused: repo.paused.clone(),
         shares: repo.shares,
+        head_starts: head_starts(repo),
     }
+}
+
+/// In seconds, as they count.
+fn head_starts(repo: &Repository) -> BTreeMap<String, i64> {
+    let own = repo.priorities.as_deref().and_then(|text| HeadStarts::parse(text).ok());
+    let starts = own.unwrap_or_default();
+    Class::ALL.into_iter().map(|class| (class.word().to_owned(), starts.of(class) / 1000)).collect()
 }
 
 /// Refuses what git could misunderstand, and what would lead into the server's own network unless its

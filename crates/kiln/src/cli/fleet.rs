@@ -118,18 +118,52 @@ pub(crate) struct QueueArgs {
 ///
 /// For each duty when it was done last, how often it failed, and what it did; where the last pass found nothing to
 /// do, also what the last one did that found something.
+///
+/// Tasks that failed too often are put aside: `tasks` lists them, and `retry` gives them a new start once their reason
+/// was mended.
 #[derive(Debug, Args)]
-#[command(after_long_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_long_help = "\
 Examples:
   kiln duties
   kiln duties --json | jq 'select(.last_error)'
+  kiln duties tasks          what was put aside, and why
+  kiln duties retry 7 9      tries these again
+  kiln duties retry --all
 
 Exit codes:
-  0  they were shown
-  2  wrong usage, or the server could not be asked")]
+  0  they were shown, or are tried again
+  2  wrong usage, or the server could not be asked or refused it"
+)]
 pub(crate) struct DutiesArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<DutiesCommand>,
+
     #[command(flatten)]
     pub(crate) server: ServerArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DutiesCommand {
+    /// List tasks that failed too often and were put aside
+    Tasks {
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Try tasks again that were put aside
+    Retry {
+        /// Which ones, by their numbers
+        #[arg(value_name = "TASK", required_unless_present = "all")]
+        tasks: Vec<i64>,
+
+        /// All that were put aside, up to a thousand
+        #[arg(long, conflicts_with = "tasks")]
+        all: bool,
+
+        #[command(flatten)]
+        server: ServerArgs,
+    },
 }
 
 /// Hand out no more jobs: of the server, a repository or a queue
