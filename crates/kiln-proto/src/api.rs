@@ -212,7 +212,7 @@ pub struct Run {
     pub url: String,
 }
 
-/// `GET /api/runs/{run}`, with `?attempt=N` for an earlier attempt.
+/// `GET /api/runs/{run}`, with `?attempt=N` for an earlier attempt. Its times are those of the attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RunDetail {
     #[serde(flatten)]
