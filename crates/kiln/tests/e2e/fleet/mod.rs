@@ -22,6 +22,7 @@ mod newcomer;
 mod outbound;
 mod path;
 mod points;
+mod policy;
 mod private;
 mod program;
 mod proxy;
