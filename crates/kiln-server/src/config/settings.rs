@@ -145,10 +145,9 @@ impl Settings {
     }
 
     fn flag(&mut self, name: &str, text: &str) {
-        let origin = match FLAGS.contains(&name) {
-            true => Origin::Flag(name.replace('_', "-")),
-            false => Origin::Flag(format!("set {name}")),
-        };
+        let is_own = FLAGS.contains(&name);
+        let typed = if is_own { name.replace('_', "-") } else { format!("set {name}") };
+        let origin = Origin::Flag(typed);
         if find(name).is_some() {
             return self.set(name, text.to_owned(), origin);
         }

@@ -77,11 +77,10 @@ async fn key(
         Some(owner) => format!("of `{owner}`"),
         None => "that all organizations share".to_owned(),
     };
-    let only = match made.single_use_only {
-        true => {
-            " Such a pool takes runners of a single job, unless the server has `allow_shared_host = true`."
-        }
-        false => "",
+    let only = if made.single_use_only {
+        " Such a pool takes runners of a single job, unless the server has `allow_shared_host = true`."
+    } else {
+        ""
     };
     console.note_line(&format!(
         "lets {uses} into the pool `{}` {whose}, expires {expires}; it is shown this once.{only} On the machine of \
