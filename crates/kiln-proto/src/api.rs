@@ -59,6 +59,20 @@ pub struct Repo {
     /// How much it gets of what its organization gets, compared with others; usually 100.
     #[serde(default)]
     pub shares: i64,
+    /// Seconds by which jobs of each class (`urgent`, `high`, `normal`, `low`) count as queued earlier than they were.
+    #[serde(default)]
+    pub head_starts: BTreeMap<String, i64>,
+}
+
+/// The head starts of a repository's priority classes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum HeadStarts {
+    /// `true` for the usual ones, `false` for none: first in, first out.
+    Switch(bool),
+    /// Seconds for some of the classes `urgent`, `high`, `normal` and `low`, up to a day; what is less than 0 holds
+    /// back. The others have the usual ones.
+    Seconds(BTreeMap<String, i64>),
 }
 
 /// `PATCH /api/repos/{owner}/{repo}`. What is left out stays as it is.
@@ -77,6 +91,9 @@ pub struct ChangeRepo {
     /// Whether it starts runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
+    /// By how much its priority classes go first, for jobs that are queued from now on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub head_starts: Option<HeadStarts>,
 }
 
 /// `GET /api/orgs` and `GET /api/orgs/{owner}`: who shares the runners.
@@ -134,6 +151,12 @@ pub struct Trigger {
     #[schema(minimum = 0, maximum = 100)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i64>,
+    /// Seconds: a run of the same workflow, event, ref, commit and inputs that began within this time is the answer,
+    /// and no second one is made. When it is left out, five minutes for what forges tell, and none for what people
+    /// start.
+    #[schema(minimum = 1, maximum = 86_400)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub within: Option<u64>,
 }
 
 /// What a trigger did.
@@ -189,7 +212,7 @@ pub struct Run {
     pub url: String,
 }
 
-/// `GET /api/runs/{run}`, with `?attempt=N` for an earlier attempt.
+/// `GET /api/runs/{run}`, with `?attempt=N` for an earlier attempt. Its times are those of the attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RunDetail {
     #[serde(flatten)]
@@ -441,8 +464,11 @@ pub struct Runner {
 pub struct NewRegistrationKey {
     /// The pool of its runners; `default` when it is left out. It is made if it does not exist.
     pub pool: Option<String>,
-    /// The organization of its runners; shared when it is left out.
+    /// The organization of its runners; an administrator of the installation makes it by naming it. When it is left
+    /// out: all share them if the server has `allow_shared_host`, else the only organization has them.
     pub owner: Option<String>,
+    /// Whether all organizations share them, whatever the server has set.
+    pub shared: bool,
     /// Seconds; an hour when it is left out.
     pub expires_in: Option<u64>,
     /// How many runners it lets in; 1 when it is left out, 0 for any number.
@@ -459,6 +485,9 @@ pub struct RegistrationKey {
     pub owner: Option<String>,
     pub expires_at: String,
     pub uses_left: Option<u32>,
+    /// Only in the answer that made it: it lets in nobody but runners of a single job (`kiln runner --once`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub single_use_only: bool,
 }
 
 /// `POST /api/tokens`.
@@ -495,6 +524,35 @@ pub struct Welcomed {
     pub token: String,
 }
 
+/// `GET /api/tasks`: what was to be done after a change, failed too often and was put aside.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ParkedTask {
+    pub id: i64,
+    /// `admit`, `cancel_member`, `continue` or `notify`.
+    pub kind: String,
+    /// The run that it is about.
+    pub run_id: Option<i64>,
+    pub tries: u32,
+    /// Why it failed the last time.
+    pub error: String,
+    /// When it was put aside.
+    pub since: String,
+}
+
+/// `POST /api/tasks/retry`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct RetryTasks {
+    /// Which ones; all that were put aside when there are none.
+    pub ids: Vec<i64>,
+}
+
+/// How many tasks got a new start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RetriedTasks {
+    pub retried: u64,
+}
+
 /// `GET /api/duties`: what the server does by itself, and how that went last.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Duty {
@@ -522,6 +580,9 @@ pub struct Duty {
 pub struct AuditEntry {
     pub id: i64,
     pub at: String,
+    /// The organization that it was about; nothing for the whole installation.
+    #[serde(default)]
+    pub owner: Option<String>,
     pub actor_kind: String,
     pub actor: String,
     pub action: String,

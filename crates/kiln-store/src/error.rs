@@ -106,6 +106,9 @@ impl From<tokio_postgres::Error> for StoreError {
             }
             None => chain(&error),
         };
+        if let Some(why) = crate::postgres::explained(&error) {
+            return Self::Database(why);
+        }
         let Some(code) = error.code() else {
             // Without an answer of the server the connection is gone, and with it the transaction.
             return Self::Transient(text());

@@ -11,9 +11,10 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
-use tokio_postgres::{Client, Config, NoTls};
+use tokio_postgres::Client;
 
 use crate::StoreError;
+use crate::postgres::Way;
 
 /// After how much silence PostgreSQL ends the session of a leader.
 const SILENCE: Duration = Duration::from_millis(2_500);
@@ -57,13 +58,13 @@ impl Leadership {
         Self { term, told: false, candidate: None }
     }
 
-    pub(crate) fn run_for(mut config: Config, duty: &'static str) -> Self {
-        config.application_name("kiln leader").connect_timeout(PATIENCE);
+    pub(crate) fn run_for(mut way: Way, duty: &'static str) -> Self {
+        way.config.application_name("kiln leader").connect_timeout(PATIENCE);
         let (tell, term) = watch::channel(Term::None);
         let candidate = tokio::spawn(async move {
             loop {
                 // Whatever ended the last candidacy, the next begins with a new session.
-                let _ = stand(&config, key_of(duty), &tell).await;
+                let _ = stand(&way, key_of(duty), &tell).await;
                 tell.send_replace(Term::None);
                 sleep(ASK).await;
             }
@@ -112,8 +113,8 @@ impl Drop for Leadership {
 }
 
 /// One session: asks for the lock until it has it, then keeps it until something breaks.
-async fn stand(config: &Config, key: i64, tell: &watch::Sender<Term>) -> Result<(), StoreError> {
-    let (client, connection) = timeout(PATIENCE, config.connect(NoTls)).await.map_err(late)??;
+async fn stand(way: &Way, key: i64, tell: &watch::Sender<Term>) -> Result<(), StoreError> {
+    let (client, connection) = timeout(PATIENCE, way.connect()).await.map_err(late)??;
     let mut connection = tokio::spawn(connection);
     let settings = format!("SET idle_session_timeout = {}", SILENCE.as_millis());
     timeout(PATIENCE, client.batch_execute(&settings)).await.map_err(late)??;

@@ -64,6 +64,11 @@ const STEPS: &[Step] = &[
         name: "lists of what is open",
         text: include_str!("../migrations/0009_open_runs.sql"),
     },
+    Step {
+        version: 10,
+        name: "what was asked under a caller's key",
+        text: include_str!("../migrations/0010_asked.sql"),
+    },
 ];
 
 /// What each word in braces stands for.

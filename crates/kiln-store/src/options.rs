@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use tokio_postgres::config::Host;
 
-use crate::postgres::address;
+use crate::postgres::Address;
 use crate::{Refusal, StoreError};
 
 /// How many connections a store holds at most, unless it is told otherwise.
@@ -27,7 +27,7 @@ impl FromStr for Options {
     /// Reads `postgres://…`, `sqlite:PATH`, or a path.
     fn from_str(text: &str) -> Result<Self, StoreError> {
         if text.starts_with("postgres://") || text.starts_with("postgresql://") {
-            address(text)?;
+            Address::parse(text)?;
             return Ok(Self::Postgres { url: text.to_owned(), connections: CONNECTIONS });
         }
         let path = match text.strip_prefix("sqlite:") {
@@ -56,7 +56,9 @@ impl fmt::Display for Options {
             Self::Sqlite { path } => return write!(f, "{}", path.display()),
             Self::Postgres { url, .. } => url,
         };
-        let Ok(config) = address(url) else { return f.write_str("postgres://…") };
+        let Ok(Address { config, .. }) = Address::parse(url) else {
+            return f.write_str("postgres://…");
+        };
         f.write_str("postgres://")?;
         if let Some(user) = config.get_user() {
             write!(f, "{user}@")?;

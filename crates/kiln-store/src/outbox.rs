@@ -8,9 +8,12 @@ use std::time::Duration;
 use kiln_core::id::RunId;
 use kiln_core::time::Timestamp;
 
+use serde_json::json;
+
+use crate::directory::audit::{self, Deed};
 use crate::directory::scope::Scope;
 use crate::tx::millis;
-use crate::{Refusal, Row, Signal, Sql, StoreError, Tx, Value};
+use crate::{Actor, Refusal, Row, Signal, Sql, StoreError, Tx, Value};
 
 /// How often a task is tried before it is put aside.
 pub const TRIES: u32 = 12;
@@ -35,7 +38,7 @@ pub enum Kind {
 impl Kind {
     const ALL: [Self; 4] = [Self::Admit, Self::CancelMember, Self::Continue, Self::Notify];
 
-    fn word(self) -> &'static str {
+    pub fn word(self) -> &'static str {
         match self {
             Self::Admit => "admit",
             Self::CancelMember => "cancel_member",
@@ -210,7 +213,12 @@ pub async fn parked(tx: &mut Tx<'_>, scope: Scope, limit: u32) -> Result<Vec<Par
 }
 
 /// Gives a task that was put aside a new start, because somebody mended the reason.
-pub async fn retry(tx: &mut Tx<'_>, scope: Scope, id: i64) -> Result<(), StoreError> {
+pub async fn retry(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    actor: &Actor,
+    id: i64,
+) -> Result<(), StoreError> {
     scope.system("task that was put aside")?;
     let sql = "UPDATE outbox SET parked_at = NULL, tries = 0, due_at = $2
                WHERE id = $1 AND parked_at IS NOT NULL";
@@ -219,7 +227,8 @@ pub async fn retry(tx: &mut Tx<'_>, scope: Scope, id: i64) -> Result<(), StoreEr
         return Err(Refusal::NotFound("task that was put aside").into());
     }
     tx.signal(Signal::Outbox);
-    Ok(())
+    let deed = Deed { org: None, action: "task.retry", subject: id, detail: json!(null) };
+    audit::record(tx, actor, deed).await
 }
 
 async fn park(tx: &mut Tx<'_>, task: &Task, error: &str) -> Result<(), StoreError> {

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use kiln_core::time::Timestamp;
-use tokio_postgres::Config;
 
 use crate::leader::Leadership;
-use crate::postgres::Postgres;
+use crate::postgres::{Postgres, Way};
 use crate::signal::{Hub, Signal, Subscription};
 use crate::sqlite::Sqlite;
 use crate::{Options, StoreError, Tx};
@@ -95,7 +94,7 @@ impl Store {
     pub fn leadership(&self, duty: &'static str) -> Leadership {
         match &self.arm {
             Arm::Sqlite(_) => Leadership::alone(),
-            Arm::Postgres(postgres) => Leadership::run_for(Config::clone(&postgres.config), duty),
+            Arm::Postgres(postgres) => Leadership::run_for(Way::clone(&postgres.way), duty),
         }
     }
 

@@ -18,6 +18,8 @@ pub struct Cluster {
     /// Goes with the cluster, if it is its own.
     _own: Option<TempDir>,
     port: u16,
+    /// Whether it speaks TLS, with `tls.pem` and `tls.key` of its directory.
+    speaks_tls: bool,
     server: Option<Child>,
 }
 
@@ -35,7 +37,8 @@ impl Cluster {
     }
 
     async fn at(directory: PathBuf, own: Option<TempDir>) -> Self {
-        let mut cluster = Self { directory, _own: own, port: free_port(), server: None };
+        let mut cluster =
+            Self { directory, _own: own, port: free_port(), speaks_tls: false, server: None };
         if rustix::process::geteuid().is_root() {
             run(command("chown").arg("postgres").arg(&cluster.directory));
         }
@@ -63,6 +66,21 @@ impl Cluster {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
     }
 
+    /// Starts it again with TLS, and this certificate.
+    pub async fn encrypt(&mut self, certificate: &str, key: &str) {
+        self.kill();
+        for (from, name) in [(certificate, "tls.pem"), (key, "tls.key")] {
+            let to = self.directory.join(name);
+            fs::copy(from, &to).expect("the folder is ours");
+            if rustix::process::geteuid().is_root() {
+                run(command("chown").arg("postgres").arg(&to));
+            }
+            run(command("chmod").arg("600").arg(&to));
+        }
+        self.speaks_tls = true;
+        self.start().await;
+    }
+
     /// Starts the server and waits until it answers. It dies with the thread that calls this.
     pub async fn start(&mut self) {
         let ready = tokio::time::timeout(Duration::from_secs(30), self.come_up()).await;
@@ -87,6 +105,12 @@ impl Cluster {
             .append(true)
             .open(self.directory.join("log"))
             .expect("the folder is ours");
+        let file = |name: &str| self.directory.join(name).display().to_string();
+        let tls = [
+            "ssl=on".to_owned(),
+            format!("ssl_cert_file={}", file("tls.pem")),
+            format!("ssl_key_file={}", file("tls.key")),
+        ];
         let settings = [
             format!("port={}", self.port),
             "listen_addresses=127.0.0.1".to_owned(),
@@ -99,6 +123,9 @@ impl Cluster {
         let mut server = as_owner(&binary("postgres"));
         server.arg("-D").arg(self.data());
         server.args(settings.iter().flat_map(|setting| ["-c", setting]));
+        if self.speaks_tls {
+            server.args(tls.iter().flat_map(|setting| ["-c", setting]));
+        }
         server.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         self.server = Some(server.spawn().expect("PostgreSQL is installed"));
     }
@@ -154,7 +181,7 @@ fn binary(name: &str) -> PathBuf {
 }
 
 #[expect(clippy::disallowed_methods, reason = "what it starts dies with the test")]
-fn command(program: &str) -> Command {
+pub(crate) fn command(program: &str) -> Command {
     Command::new(program)
 }
 

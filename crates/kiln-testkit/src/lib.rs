@@ -1,5 +1,6 @@
 //! What tests share; never part of the product.
 
+pub mod certificates;
 pub mod cluster;
 pub mod database;
 pub mod dice;

@@ -116,7 +116,7 @@ impl Site {
             context: "{}".to_owned(),
             class: Class::Normal,
             priority: 0,
-            once: None,
+            once: Vec::new(),
         }
     }
 

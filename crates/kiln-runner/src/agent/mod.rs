@@ -59,9 +59,8 @@ use spool::Spool;
 pub enum AgentError {
     #[error("this runner is not registered yet; give it a key with `--key` or KILN_RUNNER_KEY")]
     NoKey,
-    #[error(
-        "the server refuses the registration key: {0}; make a new one with `kiln token create`"
-    )]
+    /// The server says what would help: another key, or another kind of runner.
+    #[error("the server does not let this runner in: {0}")]
     KeyRefused(String),
     #[error("the server does not know this runner any more: {0}; register it again with `--key`")]
     CredentialRefused(String),

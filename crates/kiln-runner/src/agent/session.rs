@@ -294,9 +294,7 @@ fn refusal(fault: &Fault, with_key: bool) -> Trouble {
         Fault::Refused { status: 403, .. } | Fault::Unknown(_) if with_key => {
             AgentError::KeyRefused(message)
         }
-        Fault::Refused { status: 403, .. } | Fault::Unknown(_) => {
-            AgentError::CredentialRefused(message)
-        }
+        Fault::Unknown(_) => AgentError::CredentialRefused(message),
         _ => AgentError::Refused(message),
     })
 }

@@ -92,6 +92,9 @@ fn without_password(url: &str) -> String {
     }
 }
 
+/// Settings with a flag of their own; the others are typed as `--set NAME=VALUE`.
+const FLAGS: [&str; 6] = ["listen", "data", "database", "public_url", "tls_cert", "tls_key"];
+
 /// All settings, each from the strongest place that has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
@@ -142,7 +145,9 @@ impl Settings {
     }
 
     fn flag(&mut self, name: &str, text: &str) {
-        let origin = Origin::Flag(name.replace('_', "-"));
+        let is_own = FLAGS.contains(&name);
+        let typed = if is_own { name.replace('_', "-") } else { format!("set {name}") };
+        let origin = Origin::Flag(typed);
         if find(name).is_some() {
             return self.set(name, text.to_owned(), origin);
         }

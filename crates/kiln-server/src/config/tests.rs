@@ -76,7 +76,7 @@ fn flags_are_stronger_than_the_environment_and_that_than_the_file() {
         "KILN_PUBLIC_URL" => Some(String::new()),
         _ => None,
     };
-    let flags = [("listen", "127.0.0.1:3".to_owned())];
+    let flags = [("listen", "127.0.0.1:3".to_owned()), ("limits.job", "1h".to_owned())];
     let settings = Settings::gather(Some(&path), &variable, &flags).unwrap();
     let (config, problems) = Config::of(&settings, Path::new("/usual"));
     assert_eq!(problems, []);
@@ -87,6 +87,7 @@ fn flags_are_stronger_than_the_environment_and_that_than_the_file() {
     assert_eq!((config.log.as_str(), config.log_bytes), ("warn", 10_000_000));
     let origin = |name: &str| settings.get(name).origin.to_string();
     assert_eq!(origin("listen"), "--listen");
+    assert_eq!(origin("limits.job"), "--set limits.job", "as it was typed");
     assert_eq!(origin("data"), "KILN_DATA");
     assert!(origin("log").ends_with("kiln.toml:3:7"), "{}", origin("log"));
     assert_eq!(origin("no_proxy"), "default");

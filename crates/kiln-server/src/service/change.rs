@@ -3,7 +3,7 @@
 use kiln_core::access::Right;
 use kiln_core::id::{JobId, RunId};
 use kiln_core::run::{Again, Cancel};
-use kiln_store::runs::{self as rows, Answer as Word, Picture, Refused};
+use kiln_store::runs::{self as rows, Answer as Word, Picture, Refused, RunView};
 use kiln_store::{Scope, Tx, retention};
 
 use super::runs::{self, Named};
@@ -33,7 +33,7 @@ pub async fn cancel(
 ) -> Answer<Cancelling> {
     let named = runs::find(app, caller, Right::Write, run).await?;
     let reason = reason.filter(|reason| !reason.trim().is_empty());
-    let reason = reason.unwrap_or_else(|| format!("cancelled by {}", caller.name()));
+    let reason = reason.unwrap_or_else(|| no_reason(caller.name()));
     if reason.len() > LONGEST || reason.contains(char::is_control) {
         return Err(Failure::invalid(format!("a reason is one line of up to {LONGEST} bytes")));
     }
@@ -51,6 +51,17 @@ pub async fn cancel(
         Word::Refused(Refused::NoSuchRun) => Err(Failure::not_found("run")),
         Word::Refused(refused) => Err(Failure::conflict(refused.to_string())),
     }
+}
+
+/// What jobs are told when whoever cancels gives no reason.
+fn no_reason(by: &str) -> String {
+    format!("cancelled by {by}")
+}
+
+/// Why a run was cancelled, if somebody said it.
+pub fn given_reason(view: &RunView) -> Option<&str> {
+    let none = view.cancelled_by.as_deref().map(no_reason);
+    view.cancel_reason.as_deref().filter(|reason| Some(*reason) != none.as_deref())
 }
 
 /// What somebody hears who cancels what is being cancelled.

@@ -231,7 +231,8 @@ fn fleet(read: &Read, findings: &mut Findings) {
         findings.warn(
             "runners",
             "there is no runner: jobs wait for one",
-            "start one with `kiln runner`; `kiln runners key` makes a key for it",
+            "`kiln runners key` makes a key and says how a runner is started; on a server without organizations, \
+             `kiln runners key --owner NAME` makes one with it",
         );
         return;
     }
@@ -302,11 +303,16 @@ fn stuck(read: &Read, findings: &mut Findings) {
             lacks.map_or_else(|| "none is there".to_owned(), |lacks| format!("one has {lacks}"));
         findings.error(
             "queue",
-            format!(
-                "{} jobs wait for {} and no runner can take them: {why}",
-                queue.waiting,
-                queue.requirements.canonical()
-            ),
+            match queue.waiting {
+                1 => format!(
+                    "1 job waits for {} and no runner can take it: {why}",
+                    queue.requirements
+                ),
+                many => format!(
+                    "{many} jobs wait for {} and no runner can take them: {why}",
+                    queue.requirements
+                ),
+            },
             "start a runner with these labels, or change `runs-on`",
         );
     }
@@ -325,14 +331,21 @@ fn stuck(read: &Read, findings: &mut Findings) {
     for (runner, count) in quiet {
         findings.warn(
             "jobs",
-            format!("runner `{runner}` has {count} jobs and is not heard of"),
-            "they go back to the queue in a moment; look at its machine",
+            format!("runner `{runner}` has {} and is not heard of", self::count(count, "job")),
+            "what it has goes back to the queue in a moment; look at its machine",
         );
     }
     if hopeless == 0 {
         let held = read.leases.len();
-        findings.ok("queue", format!("{waiting} jobs wait, {held} run"));
+        let wait =
+            if waiting == 1 { "1 job waits".to_owned() } else { format!("{waiting} jobs wait") };
+        let run = if held == 1 { "runs" } else { "run" };
+        findings.ok("queue", format!("{wait}, {held} {run}"));
     }
+}
+
+fn count(number: u64, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 
 fn offer(listed: &Listed) -> Capabilities {
@@ -347,11 +360,12 @@ fn rest(read: &Read, findings: &mut Findings) {
         Some(latest) => findings.error(
             "outbox",
             format!(
-                "{} tasks failed too often and were put aside, the latest: {}",
-                read.parked.len(),
+                "{} failed too often and {} put aside, the latest: {}",
+                count(read.parked.len() as u64, "task"),
+                if read.parked.len() == 1 { "was" } else { "were" },
                 latest.error
             ),
-            "the log of the server says more; report it with that",
+            "mend the reason, then `kiln duties retry --all`; `kiln duties tasks` lists them",
         ),
     }
     pauses(read, findings);

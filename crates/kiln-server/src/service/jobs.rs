@@ -91,12 +91,15 @@ pub async fn add_ends(
         job.allowed = notes.limits.and_then(|text| serde_json::from_str(&text).ok());
         job.deployed = notes.deployed;
     }
-    let ran: HashMap<JobId, JobId> =
-        runs::taken_over(tx, scope, run, attempt).await?.into_iter().collect();
-    for job in jobs.iter_mut() {
-        job.logged_as = job.id.and_then(|id| ran.get(&id).copied());
-    }
     let mut names = Names::default();
+    for (id, ran, runner) in runs::taken_over(tx, scope, run, attempt).await? {
+        let Some(job) = jobs.iter_mut().find(|job| job.id == Some(id)) else { continue };
+        job.logged_as = Some(ran);
+        job.runner = job.runner.or(runner);
+        if let Some(runner) = job.runner {
+            job.runner_name = names.runner(tx, runner).await?;
+        }
+    }
     for past in runs::past_claims(tx, scope, run, attempt).await? {
         let runner_name = names.runner(tx, past.runner).await?;
         if let Some(job) = jobs.iter_mut().find(|job| job.id == Some(past.job)) {

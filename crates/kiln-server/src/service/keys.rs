@@ -10,6 +10,7 @@ use kiln_store::directory::pools::{self, NewPool};
 use kiln_store::directory::registration_keys::{self, NewRegistrationKey, RegistrationKey};
 use kiln_store::{Actor, Page, Refusal, Scope, StoreError, Tx};
 
+use super::orgs;
 use super::runs::FIND;
 use crate::app::App;
 use crate::auth::Caller;
@@ -35,8 +36,6 @@ pub async fn mint(
     caller: &Caller,
     new: api::NewRegistrationKey,
 ) -> Answer<api::RegistrationKey> {
-    let org = org_of(app, new.owner.clone()).await?;
-    let scope = caller.require(Right::Runners, org, "organization")?;
     let seconds = new.expires_in.unwrap_or(USUAL);
     if !(1..=LONGEST).contains(&seconds) {
         return Err(Failure::invalid(format!("`expires_in` is 1 to {LONGEST} seconds")));
@@ -45,10 +44,16 @@ pub async fn mint(
         0 => None,
         uses => Some(i64::from(uses)),
     };
-    let (secret, actor) = (Secret::new(Kind::RegistrationKey), caller.actor());
-    let (hash, pool) = (secret.hash(), new.pool.clone().unwrap_or_else(|| POOL.to_owned()));
-    let name = pool.clone();
+    let owner = owner_of(app, caller, &new).await?;
+    let (secret, actor, user) = (Secret::new(Kind::RegistrationKey), caller.actor(), caller.user());
+    let (hash, pool) = (secret.hash(), new.pool.unwrap_or_else(|| POOL.to_owned()));
+    let (name, of) = (pool.clone(), owner.clone());
     let work = async move |tx: &mut Tx<'_>| {
+        let org = match &of {
+            Some(of) => Some(orgs::known_or_made(tx, &actor, user, of).await?),
+            None => None,
+        };
+        let scope = org.map_or(FIND, Scope::Org);
         let pool = pool_named(tx, scope, &actor, org, &name).await?;
         let expires_at = tx.now() + Duration::from_secs(seconds);
         let new = NewRegistrationKey { pool, hash: hash.clone(), expires_at, uses };
@@ -56,14 +61,76 @@ pub async fn mint(
         Ok((id, expires_at))
     };
     let (id, expires_at) = app.store.write(work).await?;
+    // Whoever made an organization belongs to it from now on.
+    app.bearers.forget();
     Ok(api::RegistrationKey {
         id: id.0,
         key: Some(secret.reveal().to_owned()),
         pool,
-        owner: new.owner,
+        single_use_only: owner.is_none() && !app.config.allow_shared_host,
+        owner,
         expires_at: expires_at.rfc3339(),
         uses_left: uses.and_then(|uses| u32::try_from(uses).ok()),
     })
+}
+
+/// Whose runners these will be, once it is sure that the caller may let them in: an organization's, which may not exist
+/// yet, or nobody's and shared.
+async fn owner_of(
+    app: &App,
+    caller: &Caller,
+    new: &api::NewRegistrationKey,
+) -> Answer<Option<String>> {
+    let shared = || caller.require(Right::Runners, None, "organization").map(|_| None);
+    match (&new.owner, new.shared) {
+        (Some(_), true) => Err(Failure::invalid("say `owner` or `shared`, not both")),
+        (None, true) => shared(),
+        (Some(owner), false) => {
+            let name = owner.clone();
+            let work = async move |tx: &mut Tx<'_>| orgs::known(tx, &name).await;
+            match app.store.read(work).await? {
+                Some(org) => caller.require(Right::Runners, Some(org), "organization")?,
+                None if !caller.grants().sees_everything() => {
+                    return Err(Failure::not_found("organization"));
+                }
+                None => caller.require(Right::Admin, None, "organization")?,
+            };
+            Ok(Some(owner.clone()))
+        }
+        // The runners of all may run steps on their hosts: there is nothing to choose.
+        (None, false) if app.config.allow_shared_host => shared(),
+        (None, false) => the_only(app, caller).await.map(Some),
+    }
+}
+
+/// The only organization whose runners the caller lets in. A key for shared ones would be worth nothing here to most
+/// runners, so nobody gets it without asking for it.
+async fn the_only(app: &App, caller: &Caller) -> Answer<String> {
+    let scopes = caller.scopes(Right::Runners);
+    let work = async move |tx: &mut Tx<'_>| {
+        let mut found = Vec::new();
+        for scope in scopes.iter().take(2) {
+            found.extend(organizations::list(tx, *scope, Page::first(2)).await?);
+        }
+        Ok(found)
+    };
+    let found = app.store.read(work).await?;
+    if let [one] = &found[..] {
+        caller.require(Right::Runners, Some(one.id), "organization")?;
+        return Ok(one.name.clone());
+    }
+    // Whoever may do nothing here learns that first.
+    caller.require(Right::Runners, None, "organization")?;
+    let how_many = if found.is_empty() {
+        "there is no organization yet"
+    } else {
+        "there are several organizations"
+    };
+    Err(Failure::invalid(format!(
+        "owner: {how_many}; name the one whose jobs the runners take (`kiln runners key --owner NAME`; it is made if \
+         there is none), or let all share them with `shared` (`--shared`), which is for runners of a single job unless \
+         the server has `allow_shared_host = true`"
+    )))
 }
 
 /// A pool of an organization, or a shared one. It is made if there is none.
@@ -120,6 +187,7 @@ fn shown(key: &RegistrationKey, pool: String, owner: Option<String>) -> api::Reg
         owner,
         expires_at: key.revoked_at.unwrap_or(key.expires_at).rfc3339(),
         uses_left: if revoked { Some(0) } else { left },
+        single_use_only: false,
     }
 }
 

@@ -31,6 +31,7 @@ pub mod runs;
 pub mod settings;
 pub mod storage;
 pub mod summaries;
+pub mod tasks;
 pub mod tokens;
 pub mod trigger;
 pub mod worker;

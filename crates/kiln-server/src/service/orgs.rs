@@ -1,9 +1,11 @@
 //! Organizations: who shares the runners, and how.
 
 use kiln_core::access::Right;
+use kiln_core::id::{OrgId, UserId};
 use kiln_proto::api;
-use kiln_store::directory::organizations::{self, Organization};
-use kiln_store::{Page, Scope, Tx};
+use kiln_store::directory::members;
+use kiln_store::directory::organizations::{self, NewOrganization, Organization};
+use kiln_store::{Actor, Page, Refusal, Scope, StoreError, Tx};
 
 use super::runs::FIND;
 use crate::app::App;
@@ -35,6 +37,33 @@ async fn find(app: &App, caller: &Caller, name: &str) -> Answer<Organization> {
     let found = app.store.read(work).await?;
     caller.require(Right::Read, Some(found.id), "organization")?;
     Ok(found)
+}
+
+/// The organization of a name, if there is one.
+pub(super) async fn known(tx: &mut Tx<'_>, name: &str) -> Result<Option<OrgId>, StoreError> {
+    match organizations::by_name(tx, FIND, name).await {
+        Ok(org) => Ok(Some(org.id)),
+        Err(StoreError::Refused(Refusal::NotFound(_))) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The organization of a name. It is made if there is none, and whoever makes it administers it; only an administrator
+/// of the installation may, which the caller has checked.
+pub(super) async fn known_or_made(
+    tx: &mut Tx<'_>,
+    actor: &Actor,
+    user: Option<UserId>,
+    name: &str,
+) -> Result<OrgId, StoreError> {
+    if let Some(org) = known(tx, name).await? {
+        return Ok(org);
+    }
+    let org = organizations::create(tx, actor, NewOrganization::named(name)).await?;
+    if let Some(user) = user {
+        members::put(tx, FIND, actor, org, user, members::Role::Admin).await?;
+    }
+    Ok(org)
 }
 
 /// Changes what an organization gets of the runners. That is less or more for all others, so only an

@@ -132,9 +132,9 @@ pub(super) async fn enter(
     };
     match app.store.write(work).await {
         Ok(id) => Ok((id, secret)),
-        Err(StoreError::Refused(Refusal::NotFound("registration key"))) => {
-            Err(Failure::forbidden("there is no such registration key; mint one"))
-        }
+        Err(StoreError::Refused(Refusal::NotFound("registration key"))) => Err(Failure::forbidden(
+            "there is no such registration key; make one with `kiln runners key`",
+        )),
         Err(error) => Err(error.into()),
     }
 }
@@ -147,8 +147,9 @@ fn check_shared(org: Option<OrgId>, about: &About, allow_host: bool) -> Result<(
     if org.is_some() || about.single_use || allow_host || !on_host {
         return Ok(());
     }
-    let why = "capabilities.backends: the pool is shared, so its runners must not run steps on their \
-               host; leave `host` out, make the runner single-use, or use a pool of an organization";
+    let why = "capabilities.backends: all organizations share this pool, and a runner that runs steps on its host \
+               would let their jobs see each other; use a key of `kiln runners key --owner NAME`, start the \
+               runner with `--once`, or set `allow_shared_host = true` on the server";
     Err(Refusal::Denied(why.to_owned()).into())
 }
 

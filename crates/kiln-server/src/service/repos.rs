@@ -1,16 +1,19 @@
 //! Repositories that Kiln knows.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
 use kiln_core::access::Right;
 use kiln_core::id::{OrgId, RepoId};
+use kiln_core::queue::{Class, HeadStarts};
 use kiln_proto::api;
+use kiln_store::directory::organizations;
 use kiln_store::directory::repositories::{self, NewRepository, Repository, RepositoryChange};
-use kiln_store::directory::{members, organizations};
 use kiln_store::runs::RunSummary;
 use kiln_store::{Page, Refusal, Scope, StoreError, Tx};
+use serde_json::json;
 
+use super::orgs;
 use super::runs::FIND;
 use crate::app::App;
 use crate::auth::Caller;
@@ -82,11 +85,7 @@ async fn visible(tx: &mut Tx<'_>, scopes: &[Scope]) -> Result<Vec<(OrgId, String
 /// administrator of the installation may do.
 pub async fn add(app: &App, caller: &Caller, new: api::NewRepo) -> Answer<(Repository, String)> {
     let owner = new.owner.clone();
-    let work = async move |tx: &mut Tx<'_>| match organizations::by_name(tx, FIND, &owner).await {
-        Ok(org) => Ok(Some(org.id)),
-        Err(StoreError::Refused(Refusal::NotFound(_))) => Ok(None),
-        Err(error) => Err(error),
-    };
+    let work = async move |tx: &mut Tx<'_>| orgs::known(tx, &owner).await;
     let org = app.store.read(work).await?;
     caller.require(Right::Admin, org, "organization")?;
     let source = address_of(&new.source);
@@ -97,18 +96,7 @@ pub async fn add(app: &App, caller: &Caller, new: api::NewRepo) -> Answer<(Repos
     };
     let (actor, user) = (caller.actor(), caller.user());
     let work = async move |tx: &mut Tx<'_>| {
-        let org = match organizations::by_name(tx, FIND, &new.owner).await {
-            Ok(org) => org.id,
-            Err(StoreError::Refused(Refusal::NotFound(_))) => {
-                let named = organizations::NewOrganization::named(&new.owner);
-                let org = organizations::create(tx, &actor, named).await?;
-                if let Some(user) = user {
-                    members::put(tx, FIND, &actor, org, user, members::Role::Admin).await?;
-                }
-                org
-            }
-            Err(error) => return Err(error),
-        };
+        let org = orgs::known_or_made(tx, &actor, user, &new.owner).await?;
         let scope = Scope::Org(org);
         let id = match removed(tx, scope, &new).await? {
             Some(id) => {
@@ -206,9 +194,22 @@ pub async fn change(
         if let Some(enabled) = change.enabled {
             repositories::set_enabled(tx, scope, &actor, id, enabled).await?;
         }
+        if let Some(starts) = &change.head_starts {
+            let kept = kept_head_starts(starts);
+            repositories::set_priorities(tx, scope, &actor, id, kept.as_deref()).await?;
+        }
         repositories::get(tx, scope, id).await
     };
     Ok((app.store.write(work).await?, owner))
+}
+
+/// How they are kept; the usual ones are not.
+fn kept_head_starts(starts: &api::HeadStarts) -> Option<String> {
+    match starts {
+        api::HeadStarts::Switch(true) => None,
+        api::HeadStarts::Switch(false) => Some("false".to_owned()),
+        api::HeadStarts::Seconds(seconds) => Some(json!(seconds).to_string()),
+    }
 }
 
 /// The branch whose workflows schedules and dispatches start, and whose caches all may read.
@@ -244,7 +245,15 @@ pub fn shown((repo, owner): &(Repository, String)) -> api::Repo {
         enabled: repo.enabled,
         paused: repo.paused.clone(),
         shares: repo.shares,
+        head_starts: head_starts(repo),
     }
+}
+
+/// In seconds, as they count.
+fn head_starts(repo: &Repository) -> BTreeMap<String, i64> {
+    let own = repo.priorities.as_deref().and_then(|text| HeadStarts::parse(text).ok());
+    let starts = own.unwrap_or_default();
+    Class::ALL.into_iter().map(|class| (class.word().to_owned(), starts.of(class) / 1000)).collect()
 }
 
 /// Refuses what git could misunderstand, and what would lead into the server's own network unless its

@@ -14,6 +14,7 @@ use kiln_store::Refusal;
 use kiln_store::runs::{self, Look, Looked, Picture, Reused, RunFilter, RunStatus, RunSummary};
 use kiln_store::{Duty, Page, Scope, StoreError, Tx};
 
+use super::change;
 use super::jobs::{self, Seen, Tried};
 use super::names::{Names, RepoName, WorkflowName};
 use super::queue;
@@ -331,14 +332,15 @@ pub fn detail(app: &App, found: &Attempt) -> api::RunDetail {
         run.attempt = view.attempt;
         status.clone_into(&mut run.status);
         run.conclusion = conclusion.map(|conclusion| conclusion.github().to_owned());
-        run.created_at = view.created.rfc3339();
         run.started_at = view.started.map(Timestamp::rfc3339);
         run.ended_at = view.ended.map(Timestamp::rfc3339);
     }
+    // What is shown is this attempt, and how long it takes is counted from its own beginning.
+    run.created_at = view.created.rfc3339();
     api::RunDetail {
         run,
         cancelled_by: view.cancelled_by.clone(),
-        cancel_reason: view.cancel_reason.clone(),
+        cancel_reason: change::given_reason(view).map(str::to_owned),
         note: view.note.clone(),
         jobs: found.jobs.iter().map(job_shown).collect(),
     }

@@ -31,7 +31,7 @@ pub(super) async fn show(State(app): State<Shared>, visitor: Visitor) -> Shown<H
         section #runners data-part="" aria-label="Runners" {
             @if found.is_empty() {
                 (parts::empty("No runner is there", &html! {
-                    "On a machine that shall do the work: " code { "kiln runner --help" } " says how it comes in."
+                    code { "kiln runners key --owner NAME" } " makes a key, and says how a machine comes in with it."
                 }))
             } @else {
                 ul.runners {

@@ -63,7 +63,7 @@ pub(crate) async fn run_plan(server: &Server, place: &Place, of: &Of, plan: Arc<
         context: Context { github, ..Context::default() }.write(),
         class: Class::Normal,
         priority: 0,
-        once: None,
+        once: Vec::new(),
     };
     server.app.runs.create(new).await.unwrap();
 }

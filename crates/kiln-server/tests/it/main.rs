@@ -25,6 +25,7 @@ macro_rules! on_both {
 mod api;
 mod blobs;
 mod bucket;
+mod companion;
 mod content;
 mod duties;
 mod ends;

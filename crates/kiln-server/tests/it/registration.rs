@@ -133,7 +133,9 @@ async fn shared_pools_refuse_the_host_unless_it_is_used_once_or_allowed() {
     };
     let (asked, private) = on_host("one");
     let refused = problem(register(&server, &asked).await, 403).await;
-    assert!(refused.message.contains("shared"), "{refused:?}");
+    for fix in ["kiln runners key --owner NAME", "--once", "allow_shared_host"] {
+        assert!(refused.message.contains(fix), "{fix}: {refused:?}");
+    }
     // Saying nothing is no way around it.
     let mut silent = asked.clone();
     silent.capabilities.backends = Vec::new();

@@ -246,7 +246,7 @@ impl Server {
             context,
             class: Class::Normal,
             priority: 0,
-            once: None,
+            once: Vec::new(),
         };
         self.app.runs.create(new).await.unwrap().run()
     }

@@ -118,6 +118,14 @@ pub async fn list_of_installation(
     rows.iter().map(entry).collect()
 }
 
+/// All that was done, to the installation and in all organizations, the newest first.
+pub async fn list_all(tx: &mut Tx<'_>, scope: Scope, page: Page) -> Result<Vec<Entry>, StoreError> {
+    scope.system("audit log")?;
+    let sql = select!("WHERE id < $1 ORDER BY id DESC LIMIT $2");
+    let rows = tx.rows(sql, &[page.falling(), page.limit()]).await?;
+    rows.iter().map(entry).collect()
+}
+
 fn entry(row: &Row) -> Result<Entry, StoreError> {
     let actor = Actor { kind: row.get::<ActorKind>(3)?, name: row.get(4)?, address: row.get(9)? };
     Ok(Entry {

@@ -115,7 +115,9 @@ async fn refusal(tx: &mut Tx<'_>, scope: Scope, hash: &[u8]) -> Result<Refusal, 
     } else {
         "has been used up"
     };
-    Ok(Refusal::Denied(format!("the registration key {what}; mint a new one")))
+    Ok(Refusal::Denied(format!(
+        "the registration key {what}; make a new one with `kiln runners key`"
+    )))
 }
 
 pub async fn revoke(

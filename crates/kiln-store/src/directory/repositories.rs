@@ -1,6 +1,7 @@
 //! Repositories: where workflows come from.
 
 use kiln_core::id::{OrgId, RepoId};
+use kiln_core::queue::HeadStarts;
 use kiln_core::time::Timestamp;
 use serde_json::json;
 
@@ -219,7 +220,7 @@ pub async fn set_shares(
     set(tx, (scope, actor, id), (sql, shares.into()), "repository.set_shares", detail).await
 }
 
-/// The priority classes as JSON, or `None` for the defaults.
+/// The head starts of its priority classes, as [`HeadStarts::parse`] reads them; `None` for the usual ones.
 pub async fn set_priorities(
     tx: &mut Tx<'_>,
     scope: Scope,
@@ -228,7 +229,7 @@ pub async fn set_priorities(
     priorities: Option<&str>,
 ) -> Result<(), StoreError> {
     if let Some(priorities) = priorities {
-        names::json("the priorities", priorities)?;
+        HeadStarts::parse(priorities).map_err(|error| Refusal::Invalid(error.to_string()))?;
     }
     let sql = "UPDATE repositories SET priorities = $2, updated_at = $3 WHERE id = $1";
     let detail = json!({ "priorities": priorities });

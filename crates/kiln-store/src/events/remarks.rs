@@ -48,7 +48,7 @@ impl TakenOver {
         attempt: u32,
     ) -> Result<Self, StoreError> {
         let pairs = taken_over(tx, scope, run, attempt).await?;
-        Ok(Self(pairs.into_iter().map(|(here, ran)| (ran, here)).collect()))
+        Ok(Self(pairs.into_iter().map(|(here, ran, _)| (ran, here)).collect()))
     }
 
     fn ran(&self) -> Value {

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
-use tokio_postgres::tls::NoTlsStream;
-use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, Socket};
+use tokio_postgres::{AsyncMessage, Client};
 
+use super::{Link, Way};
 use crate::StoreError;
 use crate::signal::{Hub, Inbox, Origin, Signals};
 
@@ -28,21 +28,21 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_s
 /// others look after a while.
 #[derive(Debug)]
 pub(crate) struct Listener {
-    config: Config,
+    way: Way,
     hub: Arc<Hub>,
     task: OnceLock<JoinHandle<()>>,
 }
 
 impl Listener {
-    pub(super) fn new(mut config: Config, hub: Arc<Hub>) -> Self {
-        config.application_name(super::HINTS);
-        Self { config, hub, task: OnceLock::new() }
+    pub(super) fn new(mut way: Way, hub: Arc<Hub>) -> Self {
+        way.config.application_name(super::HINTS);
+        Self { way, hub, task: OnceLock::new() }
     }
 
     /// Begins with the first hint or the first ear: before, there is nothing to do, and perhaps no
     /// runtime to do it on.
     pub(crate) fn start(&self) {
-        self.task.get_or_init(|| tokio::spawn(serve(self.config.clone(), Arc::clone(&self.hub))));
+        self.task.get_or_init(|| tokio::spawn(serve(self.way.clone(), Arc::clone(&self.hub))));
     }
 }
 
@@ -54,11 +54,11 @@ impl Drop for Listener {
     }
 }
 
-async fn serve(config: Config, hub: Arc<Hub>) {
+async fn serve(way: Way, hub: Arc<Hub>) {
     let Some(outgoing) = hub.outgoing() else { return };
     let mut wait = RETRY.0;
     loop {
-        if let Ok(Ok(line)) = timeout(PATIENCE, Line::connect(&config, &hub)).await {
+        if let Ok(Ok(line)) = timeout(PATIENCE, Line::connect(&way, &hub)).await {
             wait = RETRY.0;
             // What was said while nobody listened is lost.
             hub.publish(&Signals::everything(), Origin::AnotherServer);
@@ -76,8 +76,8 @@ struct Line {
 }
 
 impl Line {
-    async fn connect(config: &Config, hub: &Arc<Hub>) -> Result<Self, StoreError> {
-        let (client, connection) = config.connect(NoTls).await?;
+    async fn connect(way: &Way, hub: &Arc<Hub>) -> Result<Self, StoreError> {
+        let (client, connection) = way.connect().await?;
         let ourselves = Arc::new(AtomicI32::new(0));
         let ears = tokio::spawn(hear(connection, Arc::clone(hub), Arc::clone(&ourselves)));
         let row = client.query_one("SELECT pg_backend_pid()", &[]).await?;
@@ -112,11 +112,7 @@ impl Line {
 }
 
 /// Passes on what other servers say. Ends with the connection.
-async fn hear(
-    mut connection: Connection<Socket, NoTlsStream>,
-    hub: Arc<Hub>,
-    ourselves: Arc<AtomicI32>,
-) {
+async fn hear(mut connection: Link, hub: Arc<Hub>, ourselves: Arc<AtomicI32>) {
     while let Some(Ok(message)) = std::future::poll_fn(|cx| connection.poll_message(cx)).await {
         if let AsyncMessage::Notification(said) = message
             && said.process_id() != ourselves.load(Ordering::Relaxed)

@@ -1,8 +1,10 @@
 //! PostgreSQL: a pool of connections, each transaction on one of them.
 
+mod address;
 mod listener;
 mod pipe;
 mod session;
+mod tls;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -11,14 +13,15 @@ use std::time::Duration;
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use futures_util::FutureExt as _;
 use kiln_fault::Point;
-use tokio_postgres::{Config, NoTls};
 
 use crate::signal::{Hub, Origin, Signals};
 use crate::{StoreError, Tx};
 
+pub(crate) use address::{Address, Link, Way};
 use listener::Listener;
 pub(crate) use pipe::{Later, Pipe};
 pub(crate) use session::Session;
+pub(crate) use tls::explained;
 
 /// How often work is run again after a deadlock, a serialization failure or a lost connection.
 const TRIES: u32 = 8;
@@ -41,7 +44,7 @@ const BOUNDS: &str = "-c idle_in_transaction_session_timeout=30s -c lock_timeout
 #[derive(Debug, Clone)]
 pub(crate) struct Postgres {
     pool: Pool,
-    pub(crate) config: Arc<Config>,
+    pub(crate) way: Arc<Way>,
     hub: Arc<Hub>,
     pub(crate) listener: Arc<Listener>,
 }
@@ -70,29 +73,20 @@ impl Mode {
     }
 }
 
-/// Reads an address.
-pub(crate) fn address(url: &str) -> Result<Config, StoreError> {
-    url.parse().map_err(|error: tokio_postgres::Error| {
-        StoreError::Database(format!(
-            "the address of the database: {}",
-            crate::error::chain(&error)
-        ))
-    })
-}
-
 impl Postgres {
     pub(crate) fn open(url: &str, connections: usize, hub: Arc<Hub>) -> Result<Self, StoreError> {
-        let mut config = address(url)?;
+        let mut way = Address::parse(url)?.way()?;
+        let config = &mut way.config;
         if config.get_application_name().is_none() {
             config.application_name(APPLICATION);
         }
         let own = config.get_options().unwrap_or_default();
         let options = format!("{PLANS} {BOUNDS} {own}");
         config.options(options);
-        let listener = Arc::new(Listener::new(config.clone(), Arc::clone(&hub)));
+        let listener = Arc::new(Listener::new(way.clone(), Arc::clone(&hub)));
         let manager = Manager::from_config(
-            config.clone(),
-            NoTls,
+            way.config.clone(),
+            way.tls.clone(),
             ManagerConfig { recycling_method: RecyclingMethod::Fast },
         );
         let pool = Pool::builder(manager)
@@ -102,7 +96,7 @@ impl Postgres {
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(|error| StoreError::Database(error.to_string()))?;
-        Ok(Self { pool, config: Arc::new(config), hub, listener })
+        Ok(Self { pool, way: Arc::new(way), hub, listener })
     }
 
     pub(crate) fn close(&self) {

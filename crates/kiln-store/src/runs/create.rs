@@ -44,9 +44,9 @@ pub struct NewRun {
     pub context: String,
     pub class: Class,
     pub priority: i64,
-    /// A trigger with the same key in the same repository within the time makes no second run: see
+    /// A trigger with one of these keys in the same repository within its time makes no second run: see
     /// [`Self::fingerprint`] and [`Self::callers_key`].
-    pub once: Option<(String, Duration)>,
+    pub once: Vec<(String, Duration)>,
 }
 
 /// What became of a trigger.
@@ -68,23 +68,39 @@ impl Created {
 /// Events that somebody or a timetable asks for: each is meant, however soon it follows the last.
 const MEANT: [&str; 3] = ["workflow_dispatch", "repository_dispatch", "schedule"];
 
+/// How long a forge may tell the same event again.
+const TOLD_AGAIN: Duration = Duration::from_mins(5);
+/// How long a caller may ask again with the same key.
+const ASKED_AGAIN: Duration = Duration::from_hours(24);
+
 impl NewRun {
     /// For [`Self::once`]: a forge that tells the same event twice within five minutes means one run of
     /// the workflow for the commit and ref. `None` for manual and scheduled runs.
     pub fn fingerprint(&self) -> Option<(String, Duration)> {
-        if MEANT.contains(&self.event.as_str()) {
-            return None;
-        }
+        let is_meant = MEANT.contains(&self.event.as_str());
+        (!is_meant).then(|| self.fingerprint_within(TOLD_AGAIN, &[]))
+    }
+
+    /// For [`Self::once`], on request: one run of the workflow for the event, commit, ref and these inputs within
+    /// a time, also of manual runs.
+    pub fn fingerprint_within(
+        &self,
+        window: Duration,
+        inputs: &[(String, String)],
+    ) -> (String, Duration) {
         let Self { workflow, event, reference, head_sha, .. } = self;
-        let parts = json!([workflow.0, event, reference, head_sha]).to_string();
-        Some((format!("fingerprint {}", Hash::of(&parts)), Duration::from_mins(5)))
+        let mut parts = json!([workflow.0, event, reference, head_sha]);
+        if let (false, Some(parts)) = (inputs.is_empty(), parts.as_array_mut()) {
+            parts.push(json!(inputs));
+        }
+        (format!("fingerprint {}", Hash::of(&parts.to_string())), window)
     }
 
     /// For [`Self::once`]: the key with which a caller may ask for the same run of the workflow again
     /// within a day, as HTTP's `Idempotency-Key`.
     pub fn callers_key(&self, key: &str) -> (String, Duration) {
         let parts = json!([self.workflow.0, key]).to_string();
-        (format!("caller {}", Hash::of(&parts)), Duration::from_hours(24))
+        (format!("caller {}", Hash::of(&parts)), ASKED_AGAIN)
     }
 
     /// Refuses texts that cannot be kept, before anything is written.
@@ -98,7 +114,7 @@ impl NewRun {
         names::text("a branch", branch, 1_000)?;
         names::text("the title of a run", &self.title, 4_000)?;
         documents::check(&self.context)?;
-        self.once.as_ref().map_or(Ok(()), |(key, _)| names::line("the key of a trigger", key, 500))
+        self.once.iter().try_for_each(|(key, _)| names::line("the key of a trigger", key, 500))
     }
 
     pub(super) fn plan_text(&self) -> Result<Arc<str>, StoreError> {
@@ -181,17 +197,15 @@ pub(super) async fn begin(
     if workflows::may_start(tx, Scope::Org(new.org), new.workflow).await? != new.repo {
         return Err(Refusal::NotFound("workflow").into());
     }
-    if let Some(once) = &new.once
-        && let Some(run) = seen_before(tx, new.repo, once).await?
-    {
-        return Ok(Begun::Before(run));
+    for (at, once) in new.once.iter().enumerate() {
+        if let Some(run) = seen_before(tx, new.repo, once).await? {
+            stand_for(tx, new.repo, &new.once[..at], run).await?;
+            return Ok(Begun::Before(run));
+        }
     }
     let number = workflows::next_run_number(tx, Scope::Org(new.org), new.workflow).await?;
     let run = insert_run(tx, new, number).await?;
-    if let Some((key, _)) = &new.once {
-        let sql = "UPDATE trigger_keys SET run_id = $3 WHERE repo_id = $1 AND key = $2";
-        tx.execute(sql, &[new.repo.into(), key.into(), run.into()]).await?;
-    }
+    stand_for(tx, new.repo, &new.once, run).await?;
     let attempt = Attempt {
         org: new.org,
         repo: new.repo,
@@ -242,6 +256,54 @@ async fn seen_before(
     let sql = "SELECT run_id FROM trigger_keys WHERE repo_id = $1 AND key = $2";
     let row = tx.one("trigger", sql, &[repo.into(), key.into()]).await?;
     Ok(Some(RunId(row.get(0)?)))
+}
+
+/// These keys, which are ours, lead to this run from now on, and have its time: by that they go with it.
+async fn stand_for(
+    tx: &mut Tx<'_>,
+    repo: RepoId,
+    keys: &[(String, Duration)],
+    run: RunId,
+) -> Result<(), StoreError> {
+    for (key, _) in keys {
+        let sql =
+            "UPDATE trigger_keys SET run_id = $3, at = (SELECT created_at FROM runs WHERE id = $3)
+                   WHERE repo_id = $1 AND key = $2";
+        tx.execute(sql, &[repo.into(), key.into(), run.into()]).await?;
+    }
+    Ok(())
+}
+
+/// Remembers what was asked under the key of a caller, whatever workflows it started. To be called in the transaction
+/// of its runs, one of which is named: where the key was for another request, they are refused with it.
+pub async fn asked(
+    tx: &mut Tx<'_>,
+    repo: RepoId,
+    key: &str,
+    request: &str,
+    run: RunId,
+) -> Result<(), StoreError> {
+    let key = format!("request {}", Hash::of(key));
+    let request = Hash::of(request).to_string();
+    let window = i64::try_from(ASKED_AGAIN.as_millis()).unwrap_or(i64::MAX);
+    let over = millis(tx.now()).saturating_sub(window);
+    let values = [repo.into(), (&key).into(), run.into(), (&request).into(), over.into()];
+    let sql = "INSERT INTO trigger_keys (repo_id, key, run_id, at, request)
+                   SELECT $1, $2, id, created_at, $4 FROM runs WHERE id = $3
+               ON CONFLICT (key, repo_id) DO UPDATE SET at = excluded.at, run_id = excluded.run_id,
+                   request = excluded.request WHERE trigger_keys.at <= $5
+               RETURNING key";
+    if tx.row(sql, &values).await?.is_some() {
+        return Ok(());
+    }
+    let sql = "SELECT request FROM trigger_keys WHERE repo_id = $1 AND key = $2";
+    let row = tx.one("trigger", sql, &[repo.into(), key.into()]).await?;
+    if row.get::<Option<String>>(0)?.is_none_or(|before| before == request) {
+        return Ok(());
+    }
+    let message = "this `Idempotency-Key` was used for another request within the last day; the same key is for the \
+                   same request again: give this one a key of its own";
+    Err(Refusal::Invalid(message.to_owned()).into())
 }
 
 async fn insert_run(tx: &mut Tx<'_>, new: &NewRun, number: i64) -> Result<RunId, StoreError> {

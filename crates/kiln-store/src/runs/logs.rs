@@ -1,6 +1,6 @@
 //! Which logs the jobs of a run have.
 
-use kiln_core::id::{JobId, RunId};
+use kiln_core::id::{JobId, RunId, RunnerId};
 
 use super::view::visible;
 use crate::{Row, Scope, StoreError, Tx};
@@ -41,19 +41,19 @@ pub async fn logged(
 }
 
 /// The jobs that an attempt took over from earlier ones, each with the job that ran: what that printed lies where it
-/// ran.
+/// ran. With it, who ran it.
 pub async fn taken_over(
     tx: &mut Tx<'_>,
     scope: Scope,
     run: RunId,
     attempt: u32,
-) -> Result<Vec<(JobId, JobId)>, StoreError> {
+) -> Result<Vec<(JobId, JobId, Option<RunnerId>)>, StoreError> {
     visible(tx, scope, run).await?;
-    let sql = "SELECT j.id, o.id FROM jobs AS j JOIN jobs AS o ON o.run_id = j.run_id \
+    let sql = "SELECT j.id, o.id, o.runner_id FROM jobs AS j JOIN jobs AS o ON o.run_id = j.run_id \
                    AND o.attempt = j.origin_attempt AND o.number = j.number \
                WHERE j.run_id = $1 AND j.attempt = $2 AND j.origin_attempt <> j.attempt \
                    AND o.run_id = $1 \
                ORDER BY j.number";
-    let one = |row: &Row| Ok((row.get(0)?, row.get(1)?));
+    let one = |row: &Row| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
     tx.rows(sql, &[run.into(), attempt.into()]).await?.iter().map(one).collect()
 }

@@ -46,7 +46,7 @@ use crate::{Actor, Scope, Store, StoreError, Tx};
 
 pub use assignments::{Assignment, RunFacts};
 pub use change::{Answer, Happened, JobNews, Refused, Word};
-pub use create::{Created, NewRun, REBUILD};
+pub use create::{Created, NewRun, REBUILD, asked};
 pub use deployments::{Deployment, DeploymentFilter, deployments};
 pub use facts::Evaluators;
 pub use failed::NewFailedRun;

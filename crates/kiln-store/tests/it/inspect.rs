@@ -31,7 +31,7 @@ jobs:
     let mut ended = site.push(kiln_testkit::runs::plan(
         "on: push\njobs:\n  only: {runs-on: c, steps: [{run: x}]}\n",
     ));
-    ended.once = Some(("the first".to_owned(), Duration::from_hours(1)));
+    ended.once = vec![("the first".to_owned(), Duration::from_hours(1))];
     site.runs.create(ended).await.unwrap();
     let only = site.claim(1, 1).await.remove(0);
     site.say(&only, 1, kiln_store::runs::Word::Lost { reason: "power".into() }).await;

@@ -514,6 +514,7 @@ async fn what_belongs_to_nobody_is_for_the_system_alone(store: Store) {
             documents::get(tx, scope, hash).await.map(drop),
             runners::list(tx, scope, None, page()).await.map(drop),
             audit::list_of_installation(tx, scope, page()).await.map(drop),
+            audit::list_all(tx, scope, page()).await.map(drop),
             settings::get(tx, scope, "key").await.map(drop),
             settings::put(tx, scope, &actor(), "key", "mine").await,
             settings::get_or_put(tx, scope, "key", "mine").await.map(drop),
@@ -528,6 +529,7 @@ async fn what_belongs_to_nobody_is_for_the_system_alone(store: Store) {
     let expected = [
         "document",
         "runner",
+        "audit log",
         "audit log",
         setting,
         setting,

@@ -24,7 +24,7 @@ async fn the_same_trigger_makes_one_run_within_its_time(store: Store) {
     let plan = plan(&format!("on: push\njobs:\n{ONE}"));
     let trigger = |key: &str| {
         let mut new = site.push(plan.clone());
-        new.once = Some((key.to_owned(), Duration::from_mins(5)));
+        new.once = vec![(key.to_owned(), Duration::from_mins(5))];
         new
     };
     let tasks: Vec<_> = (0..8)

@@ -76,7 +76,7 @@ async fn the_last_use_of_a_key_works_once(store: Store) {
             }
             refused => assert_eq!(
                 refusal(refused).to_string(),
-                "the registration key has been used up; mint a new one"
+                "the registration key has been used up; make a new one with `kiln runners key`"
             ),
         }
     }
@@ -94,12 +94,12 @@ async fn a_key_that_is_not_good_says_why(store: Store) {
     let key = acme.key;
     write!(store, |tx| registration_keys::revoke(tx, SYSTEM, &actor(), key)).unwrap();
     let revoked = refusal(spend(&store, &acme.key_hash).await);
-    let expected = "the registration key was revoked; mint a new one";
+    let expected = "the registration key was revoked; make a new one with `kiln runners key`";
     assert_eq!(revoked, Refusal::Denied(expected.to_owned()));
     let old = add_key(&store, &acme, "old", None).await;
     write!(store, |tx| tx.execute("UPDATE registration_keys SET expires_at = 1", &[])).unwrap();
     let expired = refusal(spend(&store, &old).await).to_string();
-    assert_eq!(expired, "the registration key has expired; mint a new one");
+    assert_eq!(expired, "the registration key has expired; make a new one with `kiln runners key`");
     let unknown = refusal(spend(&store, &hash_of("guessed")).await);
     assert_eq!(unknown, Refusal::NotFound("registration key"));
     let pool = acme.pool;

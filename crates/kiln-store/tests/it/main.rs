@@ -75,6 +75,7 @@ mod secrets;
 mod serving;
 mod signals;
 mod starting;
+mod tls;
 mod transactions;
 mod triggers;
 mod upgrade;

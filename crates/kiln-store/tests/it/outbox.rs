@@ -8,6 +8,8 @@ use kiln_core::time::Timestamp;
 use kiln_store::outbox::{self, Kind, Message, TRIES, Task};
 use kiln_store::{Duty, Refusal, Scope, Signal, Store, StoreError, Tx};
 
+use crate::world::actor;
+
 const SYSTEM: Scope = Scope::System(Duty::Administration);
 const ALL: [Kind; 4] = [Kind::Admit, Kind::CancelMember, Kind::Continue, Kind::Notify];
 const MINUTE: Duration = Duration::from_mins(1);
@@ -143,9 +145,14 @@ async fn a_failed_task_waits_longer_each_time_and_is_put_aside(store: Store) {
     assert_eq!(parked.len(), 1);
     assert_eq!((parked[0].error.as_str(), parked[0].task.run), ("no route", Some(RunId(1))));
     let id = parked[0].task.id;
-    store.write(async move |tx: &mut Tx<'_>| outbox::retry(tx, SYSTEM, id).await).await.unwrap();
+    store
+        .write(async move |tx: &mut Tx<'_>| outbox::retry(tx, SYSTEM, &actor(), id).await)
+        .await
+        .unwrap();
     assert_eq!(take(&store, 1, MINUTE).await[0].tries, 1);
-    let twice = store.write(async move |tx: &mut Tx<'_>| outbox::retry(tx, SYSTEM, id).await).await;
+    let twice = store
+        .write(async move |tx: &mut Tx<'_>| outbox::retry(tx, SYSTEM, &actor(), id).await)
+        .await;
     assert!(matches!(twice, Err(StoreError::Refused(Refusal::NotFound(_)))));
 }
 on_both!(a_failed_task_waits_longer_each_time_and_is_put_aside);
@@ -214,7 +221,8 @@ async fn tasks_are_not_for_organizations(store: Store) {
     let org = Scope::Org(kiln_core::id::OrgId(1));
     let list = store.read(async move |tx: &mut Tx<'_>| outbox::parked(tx, org, 10).await).await;
     assert!(matches!(list, Err(StoreError::Refused(Refusal::NotFound(_)))));
-    let retry = store.write(async move |tx: &mut Tx<'_>| outbox::retry(tx, org, 1).await).await;
+    let retry =
+        store.write(async move |tx: &mut Tx<'_>| outbox::retry(tx, org, &actor(), 1).await).await;
     assert!(matches!(retry, Err(StoreError::Refused(Refusal::NotFound(_)))));
 }
 on_both!(tasks_are_not_for_organizations);

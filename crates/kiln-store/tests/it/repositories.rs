@@ -49,9 +49,16 @@ async fn a_repository_that_is_wrong_is_refused(store: Store) {
     let renamed =
         write!(store, |tx| repositories::update(tx, scope, &actor(), second, change.clone()));
     assert_eq!(refusal(renamed), taken);
-    let broken =
-        write!(store, |tx| repositories::set_priorities(tx, scope, &actor(), repo, Some("{")));
-    assert!(refusal(broken).to_string().starts_with("the priorities: expected JSON"));
+    for (wrong, word) in [("{", "not JSON"), (r#"{"soon":1}"#, "`soon` is no class")] {
+        let broken = write!(store, |tx| repositories::set_priorities(
+            tx,
+            scope,
+            &actor(),
+            repo,
+            Some(wrong)
+        ));
+        assert!(refusal(broken).to_string().contains(word), "{wrong}");
+    }
     let silent = write!(store, |tx| repositories::pause(tx, scope, &actor(), repo, ""));
     assert!(refusal(silent).to_string().contains("cannot be a reason"));
     for name in ["acme", "acme/", "/app", "acme/app/x", "acme/a\0pp", "other/app"] {

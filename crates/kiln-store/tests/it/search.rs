@@ -118,7 +118,7 @@ on_both!(runs_are_found_by_what_their_workflow_is_called);
 async fn a_broken_file_makes_a_run_that_says_why(store: Store) {
     let site = Site::new(store.clone()).await;
     let mut run = site.push(std::sync::Arc::default());
-    run.once = run.fingerprint();
+    run.once.extend(run.fingerprint());
     let new = NewFailedRun { run, note: "ci.yml:3: `stpes` is not a key\0".to_owned() };
     let created = site.runs.create_failed(new.clone()).await.unwrap();
     let id = created.run();

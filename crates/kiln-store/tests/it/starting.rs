@@ -22,7 +22,7 @@ fn push(site: &Site) -> NewRun {
 /// P12, G1
 async fn a_key_is_known_in_its_repository_alone(store: Store) {
     let site = Site::new(store).await;
-    let once = Some(("the key".to_owned(), Duration::from_mins(5)));
+    let once = vec![("the key".to_owned(), Duration::from_mins(5))];
     let own = NewRun { once, ..push(&site) };
     let first = site.runs.create(own.clone()).await.unwrap();
     for (org, repo) in [("acme", "lib"), ("other", "app")] {
@@ -46,7 +46,7 @@ async fn a_fingerprint_tells_pushes_apart_and_exempts_what_is_meant(store: Store
     let with = |change: fn(&mut NewRun)| {
         let mut new = push(&site);
         change(&mut new);
-        new.once = new.fingerprint();
+        new.once.extend(new.fingerprint());
         new
     };
     let first = site.runs.create(with(|_| ())).await.unwrap();
@@ -65,17 +65,42 @@ async fn a_fingerprint_tells_pushes_apart_and_exempts_what_is_meant(store: Store
         |new| new.event = String::from("schedule"),
     ];
     for meant in meant {
-        assert_eq!(with(meant).once, None);
+        assert_eq!(with(meant).once, []);
     }
-    assert_eq!(with(|_| ()).once.unwrap().1, Duration::from_mins(5));
+    assert_eq!(with(|_| ()).once[0].1, Duration::from_mins(5));
     let key = push(&site).callers_key(&"\0 any text".repeat(1_000));
     assert_eq!(key.1, Duration::from_hours(24));
     assert_ne!(key, push(&site).callers_key("another"));
-    let asked = NewRun { once: Some(key), event: "workflow_dispatch".to_owned(), ..push(&site) };
+    let asked = NewRun { once: vec![key], event: "workflow_dispatch".to_owned(), ..push(&site) };
     let made = site.runs.create(asked.clone()).await.unwrap();
     assert_eq!(site.runs.create(asked).await.unwrap(), Created::Before(made.run()));
 }
 on_both!(a_fingerprint_tells_pushes_apart_and_exempts_what_is_meant);
+
+/// P12
+async fn a_key_that_finds_an_earlier_run_goes_with_it(store: Store) {
+    let site = Site::new(store).await;
+    let meant = |keys: &[&str], inputs: &[(String, String)]| {
+        let mut new = NewRun { event: "workflow_dispatch".to_owned(), ..push(&site) };
+        new.once = keys.iter().map(|key| new.callers_key(key)).collect();
+        new.once.push(new.fingerprint_within(Duration::from_hours(1), inputs));
+        new
+    };
+    let other = [("colour".to_owned(), "red".to_owned())];
+    let first = site.runs.create(meant(&["a"], &[])).await.unwrap().run();
+    let create = async |new| site.runs.create(new).await.unwrap();
+    assert_eq!(create(meant(&["b"], &[])).await, Created::Before(first), "the same commit");
+    assert!(matches!(create(meant(&["c"], &other)).await, Created::New(_)), "other inputs");
+    // The key that came with it is known from now on, and asks for the same.
+    assert_eq!(create(meant(&["b"], &other)).await, Created::Before(first));
+    let keys = async |tx: &mut Tx<'_>| {
+        let sql = "SELECT count(*) FROM trigger_keys AS k JOIN runs AS r ON r.id = k.run_id
+                   WHERE r.created_at = k.at";
+        tx.one("count", sql, &[]).await?.get::<i64>(0)
+    };
+    assert_eq!(site.store().read(keys).await.unwrap(), 5, "each has the time of its run");
+}
+on_both!(a_key_that_finds_an_earlier_run_goes_with_it);
 
 async fn what_is_disabled_starts_no_runs_and_what_is_paused_does(store: Store) {
     let site = Site::new(store).await;
@@ -119,7 +144,7 @@ async fn a_run_with_texts_that_cannot_be_kept_is_refused(store: Store) {
             NewRun { head_sha: bad(), ..good() },
             NewRun { head_branch: Some(bad()), ..good() },
             NewRun { title: bad(), ..good() },
-            NewRun { once: Some((bad(), Duration::from_mins(5))), ..good() },
+            NewRun { once: vec![(bad(), Duration::from_mins(5))], ..good() },
         ];
         if bad().contains('\0') {
             all.push(NewRun { context: bad(), ..good() });

@@ -167,7 +167,7 @@ impl Shared {
                 continue;
             }
             let mut new = self.site.push(dice.one_of(&self.plans).clone());
-            new.once = Some((self.nonce(), Duration::from_hours(1)));
+            new.once = vec![(self.nonce(), Duration::from_hours(1))];
             let created = self.insist(|| self.site.runs.create(new.clone())).await;
             if let Some(created) = created {
                 let run = created.run();

@@ -17,7 +17,7 @@ use super::{
     repo::{OrgArgs, RepoArgs},
 };
 use crate::client::target::Lines;
-use crate::output::time;
+use crate::output::time::{self, span};
 
 /// Commands that ask a server.
 #[derive(Debug, Subcommand)]
@@ -86,6 +86,7 @@ Examples:
   kiln trigger --repo me/app --ref v1.2         a tag of another repository
   kiln trigger --event pull_request --payload event.json
   kiln trigger ci.yml --once-key nightly-7      safe to repeat: starts it once
+  kiln trigger ci.yml --within 10m              unless this commit was started just now
   kiln trigger hotfix.yml --first               before all that waits
   kiln trigger --add                            adds this repository to the server first
 
@@ -134,6 +135,11 @@ pub(crate) struct TriggerArgs {
     /// Starts the runs once, however often it is repeated with the same key
     #[arg(long, value_name = "KEY")]
     pub(crate) once_key: Option<String>,
+
+    /// Starts no second run of the same commit, ref and inputs within this time, such as 10m, up to 24h: the one that
+    /// is there is the answer
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) within: Option<u64>,
 
     /// Watch the runs until they end
     #[arg(long)]

@@ -15,6 +15,8 @@ use crate::output::time::span;
     after_long_help = "\
 Examples:
   kiln runners
+  kiln runners key                           lets one runner of the only organization in
+  kiln runners key --owner acme              lets one runner of this organization in
   kiln runners key --uses 5 --expires 2h     lets five runners in
   kiln runners drain builder-3               ends its jobs, takes no more
   kiln runners undrain builder-3             takes jobs again
@@ -41,9 +43,14 @@ pub(crate) enum RunnersCommand {
         #[arg(long, value_name = "POOL")]
         pool: Option<String>,
 
-        /// The organization of its runners [default: shared by all]
+        /// The organization of its runners; an administrator makes it by naming it [default: the only one; shared
+        /// where the server has `allow_shared_host`]
         #[arg(long, value_name = "OWNER")]
         owner: Option<String>,
+
+        /// All organizations share its runners; without `allow_shared_host` they must be started with `--once`
+        #[arg(long, conflicts_with = "owner")]
+        shared: bool,
 
         /// How many runners it lets in; 0 for any number [default: 1]
         #[arg(long, value_name = "N")]
@@ -111,18 +118,52 @@ pub(crate) struct QueueArgs {
 ///
 /// For each duty when it was done last, how often it failed, and what it did; where the last pass found nothing to
 /// do, also what the last one did that found something.
+///
+/// Tasks that failed too often are put aside: `tasks` lists them, and `retry` gives them a new start once their reason
+/// was mended.
 #[derive(Debug, Args)]
-#[command(after_long_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_long_help = "\
 Examples:
   kiln duties
   kiln duties --json | jq 'select(.last_error)'
+  kiln duties tasks          what was put aside, and why
+  kiln duties retry 7 9      tries these again
+  kiln duties retry --all
 
 Exit codes:
-  0  they were shown
-  2  wrong usage, or the server could not be asked")]
+  0  they were shown, or are tried again
+  2  wrong usage, or the server could not be asked or refused it"
+)]
 pub(crate) struct DutiesArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<DutiesCommand>,
+
     #[command(flatten)]
     pub(crate) server: ServerArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DutiesCommand {
+    /// List tasks that failed too often and were put aside
+    Tasks {
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Try tasks again that were put aside
+    Retry {
+        /// Which ones, by their numbers
+        #[arg(value_name = "TASK", required_unless_present = "all")]
+        tasks: Vec<i64>,
+
+        /// All that were put aside, up to a thousand
+        #[arg(long, conflicts_with = "tasks")]
+        all: bool,
+
+        #[command(flatten)]
+        server: ServerArgs,
+    },
 }
 
 /// Hand out no more jobs: of the server, a repository or a queue

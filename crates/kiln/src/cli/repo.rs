@@ -1,6 +1,7 @@
 //! What can be typed after `kiln repo`.
 
 use clap::{Args, Subcommand};
+use kiln_proto::api::HeadStarts;
 
 use super::ServerArgs;
 
@@ -15,6 +16,7 @@ Examples:
   kiln repo add ~/src/app --name me/app --branch main
   kiln repo list
   kiln repo set me/app --branch trunk --source https://git.example.com/me/app.git
+  kiln repo set me/app --head-starts urgent=1800,low=-3600
   kiln repo remove me/app
 
 Exit codes:
@@ -85,6 +87,29 @@ pub(crate) struct RepoChange {
     /// How much it gets of what its organization gets, compared with others; 100 is usual
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..=1_000_000))]
     pub(crate) shares: Option<i64>,
+
+    /// By how many seconds jobs of its classes go first: some of `urgent=900,high=300,normal=0,low=-300`, `usual` for
+    /// these, or `off` for first in, first out
+    #[arg(long, value_name = "CLASS=SECONDS,…", value_parser = head_starts, allow_hyphen_values = true)]
+    pub(crate) head_starts: Option<HeadStarts>,
+}
+
+/// The server knows which classes there are.
+fn head_starts(text: &str) -> Result<HeadStarts, String> {
+    let one = |part: &str| {
+        let (class, seconds) = part.split_once('=')?;
+        Some((class.trim().to_owned(), seconds.trim().parse().ok()?))
+    };
+    match text {
+        "off" => Ok(HeadStarts::Switch(false)),
+        "usual" => Ok(HeadStarts::Switch(true)),
+        _ => {
+            let all: Option<_> = text.split(',').map(one).collect();
+            let wrong =
+                || "expected `usual`, `off`, or seconds such as `urgent=900,low=-300`".to_owned();
+            all.map(HeadStarts::Seconds).ok_or_else(wrong)
+        }
+    }
 }
 
 #[derive(Debug, Args)]

@@ -194,6 +194,7 @@ fn a_servers_finished_jobs_become_a_trace() {
                 enabled: true,
                 paused: None,
                 shares: 100,
+                head_starts: std::collections::BTreeMap::new(),
             };
             Reply::json(200, &Page { items: vec![repo], next: None })
         } else if path.starts_with("GET /repos/me/app/actions/runs/12345/jobs?per_page=100&page=1")

@@ -1,11 +1,14 @@
 //! Who one is here, and what the server does and did.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use axum::Json;
 use axum::extract::State;
 use kiln_core::access::Right;
+use kiln_core::id::OrgId;
 use kiln_proto::api;
-use kiln_store::directory::audit::{self, Entry};
-use kiln_store::directory::organizations;
+use kiln_store::directory::{audit, organizations};
 use kiln_store::{Scope, Tx};
 
 use super::page::{self, piece};
@@ -63,7 +66,7 @@ async fn doctor(State(app): State<Shared>, caller: Caller) -> Answer<Json<Vec<ap
     Ok(Json(doctor::examine(&app).await))
 }
 
-/// Who did what and when, the newest first.
+/// Who did what and when, the newest first: in one organization, or everywhere.
 #[utoipa::path(
     get, path = "/api/audit", tag = "about", params(OfOwner),
     responses((status = 200, body = api::Page<api::AuditEntry>), Problems)
@@ -82,19 +85,30 @@ async fn log(
         }
     };
     let scope = caller.require(Right::Admin, org, "organization")?;
-    let work = async move |tx: &mut Tx<'_>| match scope {
-        Scope::Org(org) => audit::list(tx, scope, org, page).await,
-        Scope::System(_) => audit::list_of_installation(tx, scope, page).await,
+    let work = async move |tx: &mut Tx<'_>| {
+        let entries = match scope {
+            Scope::Org(org) => audit::list(tx, scope, org, page).await?,
+            Scope::System(_) => audit::list_all(tx, scope, page).await?,
+        };
+        let mut owners = HashMap::new();
+        for org in entries.iter().filter_map(|entry| entry.org) {
+            if let Entry::Vacant(place) = owners.entry(org) {
+                place.insert(organizations::get(tx, FIND, org).await?.name);
+            }
+        }
+        Ok((entries, owners))
     };
-    let entries = app.store.read(work).await?;
-    Ok(Json(piece(entries.into_iter().map(shown).collect(), page, |entry| entry.id)))
+    let (entries, owners) = app.store.read(work).await?;
+    let shown = entries.into_iter().map(|entry| shown(entry, &owners)).collect();
+    Ok(Json(piece(shown, page, |entry| entry.id)))
 }
 
-fn shown(entry: Entry) -> api::AuditEntry {
+fn shown(entry: audit::Entry, owners: &HashMap<OrgId, String>) -> api::AuditEntry {
     let detail = entry.detail.as_deref().and_then(|detail| serde_json::from_str(detail).ok());
     api::AuditEntry {
         id: entry.id,
         at: entry.at.rfc3339(),
+        owner: entry.org.and_then(|org| owners.get(&org).cloned()),
         actor_kind: entry.actor.kind.word().to_owned(),
         actor: entry.actor.name,
         action: entry.action,

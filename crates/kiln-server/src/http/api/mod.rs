@@ -18,6 +18,7 @@ mod repos;
 mod runners;
 mod runs;
 mod storage;
+mod tasks;
 mod tokens;
 mod welcome;
 
@@ -48,6 +49,7 @@ pub fn routes() -> Routes {
         .merge(objects::routes())
         .merge(orgs::routes())
         .merge(storage::routes())
+        .merge(tasks::routes())
         .merge(tokens::routes())
         .merge(welcome::routes())
 }

@@ -1,5 +1,7 @@
 //! Repositories, and what starts runs of them.
 
+use std::time::Duration;
+
 use axum::Json as Reply;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
@@ -124,7 +126,7 @@ async fn enable(
     post, path = "/api/repos/{owner}/{repo}/trigger", tag = "repositories",
     params(
         ("owner" = String, Path), ("repo" = String, Path),
-        ("Idempotency-Key" = Option<String>, Header, description = "The same key makes no second run within a day"),
+        ("Idempotency-Key" = Option<String>, Header, description = "The same key makes no second run within a day; for another request it is refused"),
     ),
     request_body = api::Trigger,
     responses((status = 201, body = api::Triggered), Problems)
@@ -146,6 +148,7 @@ async fn start(
         key: idempotency_key(&headers)?,
         strict: false,
         priority: asked.priority.unwrap_or_default(),
+        within: asked.within.map(Duration::from_secs),
     };
     let outcome = trigger::trigger(&app, &caller, &format!("{owner}/{repo}"), ask).await?;
     let name = RepoName { owner, name: repo };

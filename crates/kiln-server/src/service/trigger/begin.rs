@@ -1,6 +1,7 @@
 //! Runs are made of what was decided, all in one transaction.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kiln_core::id::{RunId, WorkflowId};
 use kiln_core::plan::Plan;
@@ -73,12 +74,20 @@ pub(super) async fn begin(
                 Err(error) => return Err(error),
             }
         }
+        work.remember(tx, &started).await?;
         Ok((started, skipped))
     };
     Ok(app.store.write(all).await?)
 }
 
 impl Work {
+    /// The key of the caller is for this request from now on. Where it was for another, nothing starts.
+    async fn remember(&self, tx: &mut Tx<'_>, started: &[Started]) -> Result<(), StoreError> {
+        let (asked, repo) = (&self.happening.asked, self.happening.place.repo.id);
+        let (Some(key), Some(first)) = (&asked.key, started.first()) else { return Ok(()) };
+        kiln_store::runs::asked(tx, repo, key, &asked.request(), first.run).await
+    }
+
     async fn one(&self, tx: &mut Tx<'_>, wanted: &Wanted) -> Result<Started, StoreError> {
         let (repo, file) = (&self.happening.place.repo, &self.happening.snapshot.files[wanted.at]);
         let scope = Scope::Org(repo.org);
@@ -159,13 +168,10 @@ impl Work {
             plan,
             context: context.write(),
             class: Class::of(false, is_default, happening.event == "schedule"),
-            priority: happening.priority,
-            once: None,
+            priority: happening.asked.priority,
+            once: Vec::new(),
         };
-        new.once = match &happening.once {
-            Some(key) => Some(new.callers_key(key)),
-            None => new.fingerprint(),
-        };
+        new.once = self.once(&new);
         match named {
             Ok(_) => Ok(new),
             Err(message) => Err(Box::new((new, format!("{}: `run-name`: {message}", file.path)))),
@@ -175,6 +181,16 @@ impl Work {
     fn trust(&self) -> &'static str {
         let Happening { event, reference, payload, place, .. } = &self.happening;
         trust_of(event, reference, payload, &place.full_name())
+    }
+
+    /// By what the same trigger is known again: the caller's key, else that it is the same event, else what was asked
+    /// for.
+    fn once(&self, new: &NewRun) -> Vec<(String, Duration)> {
+        let asked = &self.happening.asked;
+        let key = asked.key.as_ref().map(|key| new.callers_key(key));
+        let within = asked.within.map(|window| new.fingerprint_within(window, &asked.inputs));
+        let usual = if key.is_none() { new.fingerprint() } else { None };
+        key.into_iter().chain(within.or(usual)).collect()
     }
 
     fn context(&self, file: &Workflow, number: i64, inputs: &Object) -> Context {

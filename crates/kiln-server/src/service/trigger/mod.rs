@@ -9,6 +9,7 @@ mod payload;
 mod trust;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kiln_core::access::Right;
 use kiln_core::id::WorkflowId;
@@ -18,6 +19,7 @@ use kiln_proto::api;
 use kiln_store::directory::repositories::Repository;
 use kiln_store::directory::{organizations, repositories, variables, workflows};
 use kiln_store::{Scope, Tx};
+use serde_json::json;
 
 use super::runs::FIND;
 use crate::app::App;
@@ -29,6 +31,8 @@ pub use begin::Started;
 
 /// The priority that goes before all others.
 const FIRST: i64 = 100;
+/// How long ago a run may have begun that is taken for what is asked.
+const LONGEST: Duration = Duration::from_hours(24);
 
 /// What somebody asks for.
 #[derive(Debug, Clone, Default)]
@@ -48,6 +52,28 @@ pub struct Ask {
     pub strict: bool,
     /// From 0 to 100; what is above 0 is for administrators.
     pub priority: i64,
+    /// A run of the same commit within this time is meant, if there is one.
+    pub within: Option<Duration>,
+}
+
+impl Ask {
+    /// All that was asked for, by which two requests are told apart.
+    fn request(&self) -> String {
+        let Self {
+            workflow,
+            event,
+            reference,
+            sha,
+            inputs,
+            payload,
+            strict,
+            priority,
+            within,
+            key: _,
+        } = self;
+        json!([workflow, event, reference, sha, inputs, payload, strict, priority, within])
+            .to_string()
+    }
 }
 
 /// The repository of a trigger, with what its expressions see.
@@ -82,8 +108,7 @@ struct Happening {
     payload: Object,
     snapshot: Arc<Snapshot>,
     actor: String,
-    once: Option<String>,
-    priority: i64,
+    asked: Ask,
 }
 
 /// What came of a trigger.
@@ -118,10 +143,9 @@ pub async fn trigger(app: &App, caller: &Caller, full_name: &str, ask: Ask) -> A
     };
     let payload = payload::of(&event, &facts, &ask.payload);
     let actor = caller.name().to_owned();
-    let (once, priority) = (ask.key.clone(), ask.priority);
     let happening =
-        Happening { place, event, reference, commit, payload, snapshot, actor, once, priority };
-    let (wanted, mut skipped) = decide(app, &location, &happening, &chosen, &ask).await?;
+        Happening { place, event, reference, commit, payload, snapshot, actor, asked: ask };
+    let (wanted, mut skipped) = decide(app, &location, &happening, &chosen).await?;
     let (started, refused) = begin::begin(app, caller, happening, wanted).await?;
     skipped.extend(refused);
     Ok(Outcome { started, skipped })
@@ -149,6 +173,10 @@ fn check(ask: &Ask) -> Answer<()> {
     }
     if !(0..=FIRST).contains(&ask.priority) {
         return Err(Failure::invalid(format!("`priority` is a number from 0 to {FIRST}")));
+    }
+    if ask.within.is_some_and(|within| within.is_zero() || within > LONGEST) {
+        let most = LONGEST.as_secs();
+        return Err(Failure::invalid(format!("`within` is a number of seconds from 1 to {most}")));
     }
     let event = ask.event.as_deref().unwrap_or_else(|| usual_event(ask));
     if !ask.inputs.is_empty() && event != "workflow_dispatch" {
@@ -288,9 +316,8 @@ async fn decide(
     location: &Location,
     happening: &Happening,
     chosen: &[usize],
-    ask: &Ask,
 ) -> Answer<(Vec<Wanted>, Vec<api::SkippedWorkflow>)> {
-    let files = &happening.snapshot.files;
+    let (files, ask) = (&happening.snapshot.files, &happening.asked);
     let by_path = chosen.iter().any(|at| files[*at].triggers.iter().any(|on| on.paths.is_some()));
     let mut event = trigger::Event::of_payload(
         &happening.event,

@@ -4,6 +4,7 @@ use kiln_core::run::{Conclusion, RunState};
 use kiln_core::time::Timestamp;
 use maud::{Markup, html};
 
+use crate::service::change;
 use crate::service::runs::Attempt;
 use crate::web::deployed;
 use crate::web::layout::form_token;
@@ -86,7 +87,7 @@ fn problem(found: &Attempt) -> Markup {
     html! {
         @if let Some(by) = &view.cancelled_by {
             p.quiet { "Cancelled by " (by)
-                @if let Some(reason) = &view.cancel_reason { ": " (reason) }
+                @if let Some(reason) = change::given_reason(view) { ": " (reason) }
             }
         }
         @if let Some(note) = &view.note {

@@ -6,6 +6,7 @@ use kiln_core::id::{
 };
 use kiln_server::token::{Kind, Secret};
 use kiln_store::Tx;
+use kiln_store::claims::Claimed;
 use kiln_store::content::artifacts::{self, NewArtifact};
 use kiln_store::content::caches::{self, NewCache};
 use kiln_store::content::manifests;
@@ -15,6 +16,7 @@ use kiln_store::directory::registration_keys::{self, NewRegistrationKey};
 use kiln_store::directory::runners::{self, About, NewRunner};
 use kiln_store::directory::tokens::{self, NewToken};
 use kiln_store::directory::users;
+use kiln_testkit::runs::Site;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -95,24 +97,57 @@ async fn every_route_asks_who_one_is(server: Server) {
 }
 
 /// Things of an organization, by the names that paths have for them.
-struct Things {
-    run: i64,
-    job: i64,
-    runner: RunnerId,
-    key: RegistrationKeyId,
-    token: TokenId,
-    queue: i64,
-    artifact: ArtifactId,
-    cache: CacheId,
-    manifest: ManifestId,
-    object: ObjectId,
+pub(super) struct Things {
+    pub(super) run: i64,
+    pub(super) job: i64,
+    pub(super) runner: RunnerId,
+    pub(super) key: RegistrationKeyId,
+    pub(super) token: TokenId,
+    pub(super) queue: i64,
+    pub(super) artifact: ArtifactId,
+    pub(super) cache: CacheId,
+    pub(super) manifest: ManifestId,
+    pub(super) object: ObjectId,
+    /// Whose run it is, and the job of it that a runner has.
+    pub(super) site: Site,
+    pub(super) claimed: Claimed,
 }
 
-async fn things(server: &Server, admin: &Person<'_>) -> Things {
+impl Things {
+    /// What stands for a name in braces of a path.
+    pub(super) fn named(&self, name: &str, path: &str) -> String {
+        match (name, path) {
+            ("owner" | "org", _) => "other".to_owned(),
+            ("name", _) => "X".to_owned(),
+            ("runner_id", _) => self.runner.to_string(),
+            ("repo", _) => "secret".to_owned(),
+            ("run" | "run_id", _) => self.run.to_string(),
+            ("job" | "job_id" | "deployment_id", _) => self.job.to_string(),
+            ("attempt_number", _) => "1".to_owned(),
+            ("workflow_id", _) => "ci.yml".to_owned(),
+            ("id", path) if path.contains("/runners/") => self.runner.to_string(),
+            ("id", path) if path.contains("/queues/") => self.queue.to_string(),
+            ("id", path) if path.contains("/registration-keys/") => self.key.to_string(),
+            ("id", path) if path.contains("/tokens/") => self.token.to_string(),
+            ("id", path) if path.contains("/uploads/") => "1".to_owned(),
+            ("hash", _) => "a".repeat(64),
+            ("artifact_id", _) => self.artifact.to_string(),
+            ("cache_id", _) => self.cache.to_string(),
+            ("manifest_id", _) => self.manifest.to_string(),
+            ("object_id", _) => self.object.to_string(),
+            ("type", _) => "artifact".to_owned(),
+            ("id", path) if path.contains("/resources/") => self.artifact.to_string(),
+            (name, path) => panic!("the test has no {name} for {path}"),
+        }
+    }
+}
+
+pub(super) async fn things(server: &Server, admin: &Person<'_>) -> Things {
     let place = server.repository("other", "secret").await;
     commit(server, &place, &[("ci.yml", &CI.replace("linux", "others-only"))]);
     let run = admin.trigger(&place, empty()).await;
-    let claimed = site(server, &place).claim(77, 1).await.remove(0);
+    let site = site(server, &place);
+    let claimed = site.claim(77, 1).await.remove(0);
     // Waits in the queue that the test knows of.
     admin.trigger(&place, json!({ "workflow": "ci.yml" })).await;
     let queues = admin.get("/api/queues").await.expect(200);
@@ -152,7 +187,7 @@ async fn things(server: &Server, admin: &Person<'_>) -> Things {
     let queue = queues["items"][0]["id"].as_i64().unwrap();
     let (artifact, cache, manifest, object) = content(server, &place, run).await;
     let job = claimed.job.0;
-    Things { run, job, runner, key, token, queue, artifact, cache, manifest, object }
+    Things { run, job, runner, key, token, queue, artifact, cache, manifest, object, site, claimed }
 }
 
 /// An artifact and a cache, both complete, a manifest, and the object of the first two.
@@ -238,30 +273,7 @@ async fn what_belongs_to_others_does_not_exist(server: Server) {
         if !path.contains('{') {
             continue;
         }
-        let value = |name: &str| match (name, path.as_str()) {
-            ("owner" | "org", _) => "other".to_owned(),
-            ("name", _) => "X".to_owned(),
-            ("runner_id", _) => other.runner.to_string(),
-            ("repo", _) => "secret".to_owned(),
-            ("run" | "run_id", _) => other.run.to_string(),
-            ("job" | "job_id" | "deployment_id", _) => other.job.to_string(),
-            ("attempt_number", _) => "1".to_owned(),
-            ("workflow_id", _) => "ci.yml".to_owned(),
-            ("id", path) if path.contains("/runners/") => other.runner.to_string(),
-            ("id", path) if path.contains("/queues/") => other.queue.to_string(),
-            ("id", path) if path.contains("/registration-keys/") => other.key.to_string(),
-            ("id", path) if path.contains("/tokens/") => other.token.to_string(),
-            ("id", path) if path.contains("/uploads/") => "1".to_owned(),
-            ("hash", _) => "a".repeat(64),
-            ("artifact_id", _) => other.artifact.to_string(),
-            ("cache_id", _) => other.cache.to_string(),
-            ("manifest_id", _) => other.manifest.to_string(),
-            ("object_id", _) => other.object.to_string(),
-            ("type", _) => "artifact".to_owned(),
-            ("id", path) if path.contains("/resources/") => other.artifact.to_string(),
-            (name, path) => panic!("the test has no {name} for {path}"),
-        };
-        let filled = fill(path, &value);
+        let filled = fill(path, &|name| other.named(name, path));
         for stranger in [&eve, &limited] {
             let mut request = stranger.request(method.parse().unwrap(), &filled);
             if let Some(body) = body_for(path) {

@@ -1,10 +1,14 @@
 //! What administrators do: repositories, pauses, keys, runners.
 
+use kiln_core::id::RunId;
+use kiln_store::Tx;
 use kiln_store::directory::members::Role;
+use kiln_store::outbox::{self, Kind, Message};
+use kiln_testkit::database::Database;
 use serde_json::{Value, json};
 
 use super::people::{As, CI, Person, commit, empty, person, site};
-use crate::support::Server;
+use crate::support::{Options, Server};
 
 on_both! {
     /// S20
@@ -86,7 +90,22 @@ async fn what_is_set_of_a_repository_can_be_changed(server: Server) {
     assert_eq!(actions[..4], [update, "repository.disable", "repository.set_shares", update]);
     let newest = deeds[0].1["clone_url"].as_str().unwrap();
     assert_eq!(newest, "https://example.com/a", "a password is nobody's business");
+    let starts = json!({ "urgent": 900, "high": 300, "normal": 0, "low": -300 });
+    assert_eq!(off["head_starts"], starts, "the usual ones");
+    let set = async |starts: Value| {
+        let changed = root.patch(&path, json!({ "head_starts": starts })).await.expect(200);
+        changed["head_starts"].clone()
+    };
+    let own = json!({ "urgent": 60, "low": -7200 });
+    assert_eq!(set(own).await, json!({ "urgent": 60, "high": 300, "normal": 0, "low": -7200 }));
+    assert_eq!(set(json!(false)).await, json!({ "urgent": 0, "high": 0, "normal": 0, "low": 0 }));
+    assert_eq!(set(json!(true)).await, starts);
+    assert_eq!(self::deeds(&root, "acme").await[0].0, "repository.set_priorities");
     for bad in [
+        json!({ "head_starts": { "soon": 5 } }),
+        json!({ "head_starts": { "low": 86_401 } }),
+        json!({ "head_starts": { "low": "5m" } }),
+        json!({ "head_starts": 7 }),
         json!({ "default_branch": "" }),
         json!({ "source": "ext::sh -c id" }),
         json!({ "shares": 0 }),
@@ -218,16 +237,130 @@ async fn what_is_paused_waits_and_says_why(server: Server) {
 }
 
 on_both! {
+    /// S8: what is set decides which of two jobs goes first.
+    the_head_starts_of_a_repository_order_its_jobs
+}
+
+async fn the_head_starts_of_a_repository_order_its_jobs(server: Server) {
+    let place = server.repository("acme", "app").await;
+    let root = person(&server, "root", As::administrator()).await;
+    let site = site(&server, &place);
+    let job = |rest: &str| format!("  a: {{runs-on: linux, {rest}steps: [{{run: 'true'}}]}}\n");
+    let first = async |starts: Value| {
+        root.patch(&format!("/api/repos/{}", place.name), json!({ "head_starts": starts }))
+            .await
+            .expect(200);
+        let plain = server.run(&place, &job("")).await;
+        let urgent = server.run(&place, &job("environment: prod, ")).await;
+        let claimed: Vec<_> = site.claim(1, 2).await.iter().map(|claimed| claimed.run).collect();
+        assert_eq!(claimed.len(), 2);
+        if claimed == [plain, urgent] { "plain" } else { "urgent" }
+    };
+    assert_eq!(first(json!(true)).await, "urgent");
+    assert_eq!(first(json!(false)).await, "plain");
+    assert_eq!(first(json!({ "urgent": -60 })).await, "plain");
+}
+
+on_both! {
+    /// S20
+    tasks_that_were_put_aside_get_a_new_start
+}
+
+async fn tasks_that_were_put_aside_get_a_new_start(server: Server) {
+    let place = server.repository("acme", "app").await;
+    let root = person(&server, "root", As::administrator()).await;
+    assert_eq!(root.get("/api/tasks").await.expect(200), json!([]));
+    let put = async |tx: &mut Tx<'_>| {
+        for run in 1..=3 {
+            let task = Message::at_once(Kind::Notify, RunId(run), "{}".to_owned());
+            outbox::put(tx, &[task])?;
+        }
+        tx.execute("UPDATE outbox SET parked_at = 1000, tries = 12, error = 'no route'", &[]).await
+    };
+    server.app.store.write(put).await.unwrap();
+    let parked = root.get("/api/tasks").await.expect(200);
+    assert_eq!(parked.as_array().unwrap().len(), 3, "{parked:#}");
+    let one = &parked[2];
+    assert_eq!(
+        (&one["kind"], &one["run_id"], &one["error"]),
+        (&json!("notify"), &json!(1), &json!("no route"))
+    );
+    let findings = root.get("/api/doctor").await.expect(200);
+    let outbox =
+        findings.as_array().unwrap().iter().find(|found| found["what"] == "outbox").unwrap();
+    assert!(
+        outbox["finding"]
+            .as_str()
+            .unwrap()
+            .starts_with("3 tasks failed too often and were put aside")
+    );
+    assert!(outbox["advice"].as_str().unwrap().contains("kiln duties retry --all"), "{outbox}");
+    // One that is not there is refused, and then the other stays where it is.
+    root.post("/api/tasks/retry", json!({ "ids": [one["id"], 99_999] })).await.expect(404);
+    root.post("/api/tasks/retry", json!({ "ids": ["x"] })).await.expect(422);
+    let done = root.post("/api/tasks/retry", json!({ "ids": [one["id"]] })).await.expect(200);
+    assert_eq!(done, json!({ "retried": 1 }));
+    assert_eq!(root.get("/api/tasks").await.expect(200).as_array().unwrap().len(), 2);
+    assert_eq!(root.post("/api/tasks/retry", empty()).await.expect(200), json!({ "retried": 2 }));
+    assert_eq!(root.post("/api/tasks/retry", empty()).await.expect(200), json!({ "retried": 0 }));
+    let take = async |tx: &mut Tx<'_>| {
+        outbox::take(tx, &[Kind::Notify], 9, std::time::Duration::from_mins(1)).await
+    };
+    let taken = server.app.store.write(take).await.unwrap();
+    assert_eq!(taken.iter().map(|task| task.tries).collect::<Vec<_>>(), [1, 1, 1]);
+    let audit = root.get("/api/audit").await.expect(200);
+    let retried =
+        audit["items"].as_array().unwrap().iter().filter(|row| row["action"] == "task.retry");
+    assert_eq!(retried.count(), 3);
+    let owner = person(&server, "owner", As::member(place.org, Role::Admin)).await;
+    owner.get("/api/tasks").await.expect(403);
+    owner.post("/api/tasks/retry", empty()).await.expect(403);
+}
+
+on_both! {
+    /// S24
+    the_audit_without_an_owner_is_that_of_everything
+}
+
+async fn the_audit_without_an_owner_is_that_of_everything(server: Server) {
+    let root = person(&server, "root", As::administrator()).await;
+    let place = server.repository("acme", "app").await;
+    let other = server.repository("other", "app").await;
+    root.put("/api/pause", json!({ "reason": "x" })).await.expect(204);
+    for place in [&place, &other] {
+        root.patch(&format!("/api/repos/{}", place.name), json!({ "shares": 5 })).await.expect(200);
+    }
+    let rows = root.get("/api/audit?limit=3").await.expect(200);
+    let seen: Vec<_> = rows["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| (&row["action"], &row["owner"]))
+        .collect();
+    let shares = json!("repository.set_shares");
+    assert_eq!(seen[..2], [(&shares, &json!("other")), (&shares, &json!("acme"))]);
+    assert_eq!(seen[2].1, &Value::Null, "{rows:#}");
+    // The pages go on where the last one ended.
+    let next = rows["next"].as_str().unwrap();
+    let more = root.get(&format!("/api/audit?limit=3&after={next}")).await.expect(200);
+    assert!(more["items"][0]["id"].as_i64() < rows["items"][2]["id"].as_i64());
+    let of_acme = root.get("/api/audit?owner=acme").await.expect(200);
+    assert!(of_acme["items"].as_array().unwrap().iter().all(|row| row["owner"] == "acme"));
+}
+
+on_both! {
     /// S5
     keys_let_runners_in_until_they_are_revoked
 }
 
 async fn keys_let_runners_in_until_they_are_revoked(server: Server) {
     let root = person(&server, "root", As::administrator()).await;
-    server.repository("acme", "app").await;
-    let made = root.post("/api/registration-keys", empty()).await.expect(201);
+    let place = server.repository("acme", "app").await;
+    let shared = json!({ "shared": true });
+    let made = root.post("/api/registration-keys", shared).await.expect(201);
     assert!(made["key"].as_str().unwrap().starts_with("krk_"));
     assert_eq!((&made["pool"], &made["uses_left"]), (&json!("default"), &json!(1)));
+    assert_eq!((&made["owner"], &made["single_use_only"]), (&Value::Null, &json!(true)));
     let other = json!({ "pool": "big", "owner": "acme", "uses": 0, "expires_in": 60 });
     let made = root.post("/api/registration-keys", other).await.expect(201);
     assert_eq!((&made["owner"], &made["uses_left"]), (&json!("acme"), &Value::Null));
@@ -246,7 +379,51 @@ async fn keys_let_runners_in_until_they_are_revoked(server: Server) {
         json!({ "uses": 1_000_000_000 }),
         json!({ "pool": "a b" }),
         json!({ "pool": "a\0" }),
+        json!({ "owner": "acme", "shared": true }),
+        json!({ "owner": "a b" }),
     ] {
         root.post("/api/registration-keys", bad).await.expect(422);
     }
+    let keeper = person(&server, "keeper", As::member(place.org, Role::Admin)).await;
+    keeper.post("/api/registration-keys", json!({ "shared": true })).await.expect(403);
+}
+
+on_both! {
+    /// S5
+    a_key_is_for_the_organization_that_is_named_or_the_only_one
+}
+
+async fn a_key_is_for_the_organization_that_is_named_or_the_only_one(server: Server) {
+    let root = person(&server, "root", As::administrator()).await;
+    let mint = async |who: &Person<'_>, wish: Value| who.post("/api/registration-keys", wish).await;
+    let nobody = mint(&root, empty()).await.problem(422);
+    assert!(nobody.contains("no organization yet") && nobody.contains("--owner NAME"), "{nobody}");
+    // Naming one makes it, and leaves a trace.
+    assert_eq!(mint(&root, json!({ "owner": "acme" })).await.expect(201)["owner"], "acme");
+    let deeds = deeds(&root, "acme").await;
+    assert!(deeds.iter().any(|(action, _)| action == "organization.create"), "{deeds:?}");
+    assert_eq!(mint(&root, empty()).await.expect(201)["owner"], "acme", "the only one");
+    let place = server.repository("other", "app").await;
+    let several = mint(&root, empty()).await.problem(422);
+    assert!(several.contains("several organizations"), "{several}");
+    // Whoever administers one has no choice to make, and makes no others.
+    let owner = person(&server, "owner", As::member(place.org, Role::Admin)).await;
+    let made = mint(&owner, empty()).await.expect(201);
+    assert_eq!((&made["owner"], made.get("single_use_only")), (&json!("other"), None));
+    mint(&owner, json!({ "owner": "third" })).await.expect(404);
+    mint(&owner, json!({ "owner": "acme" })).await.expect(404);
+    let viewer = person(&server, "viewer", As::member(place.org, Role::Viewer)).await;
+    mint(&viewer, empty()).await.expect(403);
+    assert_eq!(root.get("/api/orgs").await.expect(200)["items"].as_array().unwrap().len(), 2);
+}
+
+/// Where shared runners may run steps on their hosts, there is nothing to choose.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_are_for_shared_runners_where_their_hosts_are_allowed() {
+    let allowing = Options { allow_shared_host: true, ..Options::default() };
+    let server = Server::with(Database::sqlite(), allowing).await;
+    server.repository("acme", "app").await;
+    let root = person(&server, "root", As::administrator()).await;
+    let made = root.post("/api/registration-keys", empty()).await.expect(201);
+    assert_eq!((&made["owner"], made.get("single_use_only")), (&Value::Null, None));
 }

@@ -282,6 +282,14 @@ async fn a_job_that_was_taken_over_has_the_log_of_the_one_that_ran(server: Serve
         let job = jobs.iter().find(|job| job["name"] == "a").unwrap();
         assert_eq!((&seen["attempt"], &job["run_attempt"]), (&attempt.into(), &1.into()));
         assert_ne!(job["id"], first.job.0);
+        let before = ada.get(&format!("/api/runs/{run}?attempt=1")).await.expect(200);
+        let ran = before["jobs"].as_array().unwrap().iter().find(|job| job["name"] == "a").unwrap();
+        assert_eq!((&job["runner_id"], &job["runner"]), (&ran["runner_id"], &ran["runner"]));
+        assert_eq!(job["runner_id"], 1, "who ran it is known in every attempt");
+        assert!(
+            seen["created_at"].as_str() > before["created_at"].as_str(),
+            "an attempt has its own time"
+        );
         let path = format!("/api/jobs/{}/log", job["id"]);
         assert_eq!(ada.get(&path).await.expect(200), "hello\n");
         assert_eq!(ada.get(&format!("{path}?tail=1")).await.expect(200), "hello\n");

@@ -3,6 +3,7 @@
 pub(crate) mod access;
 mod admin;
 mod around;
+mod audited;
 mod content;
 mod github;
 mod hardening;

@@ -144,6 +144,21 @@ async fn the_same_key_makes_no_second_run(server: Server) {
     assert_ne!(ask(Some("b")).await.0, first);
     // Without a key a dispatch is always meant.
     assert_ne!(ask(None).await.0, ask(None).await.0);
+    // A key is for one request: another one is refused, and starts nothing, whatever differs.
+    let before = ada.get("/api/runs").await.expect(200);
+    for other in [
+        json!({ "workflow": "ci.yml", "priority": 1 }),
+        json!({ "workflow": "ci.yml", "ref": "main" }),
+        json!({ "workflow": "ci.yml", "within": 60 }),
+        json!({ "event": "push" }),
+        json!({}),
+    ] {
+        let request = ada.request(reqwest::Method::POST, &path).header("Idempotency-Key", "a");
+        let refused = reply(request.json(&other)).await.problem(422);
+        assert!(refused.contains("`Idempotency-Key` was used for another request"), "{refused}");
+    }
+    assert_eq!(ada.get("/api/runs").await.expect(200), before);
+    assert_eq!(ask(Some("a")).await, (first, true), "the right request is still answered");
     let long = "x".repeat(256);
     let request = ada.request(reqwest::Method::POST, &path).header("Idempotency-Key", &long);
     reply(request.json(&empty())).await.expect(422);
@@ -173,6 +188,44 @@ async fn a_pull_request_of_a_fork_is_not_trusted(server: Server) {
     assert_eq!(trust(pull(&place.name)).await, "trusted");
     assert_eq!(trust(pull("mallory/app")).await, "untrusted");
     assert_eq!(trust(json!({ "event": "pull_request" })).await, "untrusted");
+}
+
+on_both! {
+    /// P12
+    a_commit_is_started_once_within_the_time_that_is_asked_for
+}
+
+async fn a_commit_is_started_once_within_the_time_that_is_asked_for(server: Server) {
+    let place = server.repository("acme", "app").await;
+    let ada = person(&server, "adam", As::administrator()).await;
+    let with_input =
+        CI.replace("[push, workflow_dispatch]", "{workflow_dispatch: {inputs: {level: {}}}}");
+    commit(&server, &place, &[("ci.yml", &with_input)]);
+    let path = format!("/api/repos/{}/trigger", place.name);
+    let ask = async |wish: serde_json::Value, key: Option<&str>| {
+        let mut request = ada.request(reqwest::Method::POST, &path);
+        if let Some(key) = key {
+            request = request.header("Idempotency-Key", key);
+        }
+        let made = reply(request.json(&wish)).await.expect(201);
+        (made["runs"][0]["id"].as_i64().unwrap(), made["runs"][0]["existed"].as_bool().unwrap())
+    };
+    let once = json!({ "workflow": "ci.yml", "within": 600 });
+    let (first, existed) = ask(once.clone(), None).await;
+    assert!(!existed);
+    assert_eq!(ask(once.clone(), None).await, (first, true));
+    assert_eq!(ask(once.clone(), Some("a")).await, (first, true), "whatever key it is asked with");
+    assert_eq!(ask(once.clone(), Some("a")).await, (first, true));
+    let (other, existed) =
+        ask(json!({ "workflow": "ci.yml", "within": 600, "inputs": { "level": "high" } }), None)
+            .await;
+    assert!(other != first && !existed, "other inputs are another run");
+    assert!(!ask(json!({ "workflow": "ci.yml" }), None).await.1, "without it each is meant");
+    commit(&server, &place, &[("ci.yml", &with_input), ("a", "new")]);
+    assert!(!ask(once, None).await.1, "another commit is another run");
+    for bad in [json!(0), json!(86_401), json!(-1), json!("10m")] {
+        ada.post(&path, json!({ "workflow": "ci.yml", "within": bad })).await.expect(422);
+    }
 }
 
 on_both! { paths_and_commit_messages_decide }

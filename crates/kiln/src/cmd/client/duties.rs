@@ -3,19 +3,40 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use kiln_core::id::RunId;
 use kiln_core::time::Timestamp;
-use kiln_proto::api::Duty;
+use kiln_proto::api::{Duty, ParkedTask, RetriedTasks, RetryTasks};
 
-use super::print_list;
-use super::words::lasted;
+use super::words::{count, lasted};
+use super::{print_json, print_list};
 use crate::Outcome;
-use crate::cli::DutiesArgs;
+use crate::cli::{DutiesArgs, DutiesCommand};
 use crate::client::Client;
 use crate::output::table::{Cell, Table, cut, whole};
 use crate::output::time::{self, ago};
 use crate::output::{Console, one_line};
 
 pub(super) async fn run(args: &DutiesArgs, console: &mut Console) -> Result<Outcome> {
+    match &args.command {
+        None => {}
+        Some(DutiesCommand::Tasks { server }) => {
+            let found: Vec<ParkedTask> = Client::open(server)?.get(&["tasks"]).json().await?;
+            let text = |found: &[ParkedTask]| tasks(found, time::now()).text();
+            return print_list(console, server.json, &found, text, "no task was put aside");
+        }
+        Some(DutiesCommand::Retry { tasks, all: _, server }) => {
+            let (client, wish) = (Client::open(server)?, RetryTasks { ids: tasks.clone() });
+            let call = client.post(&["tasks", "retry"]).body(&wish);
+            let done: RetriedTasks = call.json().await?;
+            if server.json {
+                print_json(console, &done)?;
+            } else {
+                let many = count(usize::try_from(done.retried)?, "task");
+                console.print(&format!("{many} put back to work\n"))?;
+            }
+            return Ok(Outcome::Clean);
+        }
+    }
     let client = Client::open(&args.server)?;
     let duties: Vec<Duty> = client.get(&["duties"]).json().await?;
     let text = |duties: &[Duty]| table(duties, time::now()).text();
@@ -42,6 +63,21 @@ fn table(duties: &[Duty], now: Timestamp) -> Table {
             Cell::from(lasted(Some(Duration::from_millis(duty.last_took_ms)))),
             Cell::from(format!("{}/{}", duty.failures, duty.passes)),
             Cell::from(said(duty, now)),
+        ]);
+    }
+    table
+}
+
+fn tasks(found: &[ParkedTask], now: Timestamp) -> Table {
+    let columns = [whole("TASK"), whole("KIND"), whole("RUN"), whole("SINCE"), cut("WHY", 20)];
+    let mut table = Table::new(&columns);
+    for task in found {
+        table.row([
+            Cell::from(task.id.to_string()),
+            Cell::from(&task.kind),
+            Cell::from(task.run_id.map(|run| RunId(run).slug()).unwrap_or_default()),
+            Cell::from(ago(&task.since, now)),
+            Cell::from(one_line(&task.error)),
         ]);
     }
     table

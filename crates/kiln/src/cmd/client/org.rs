@@ -15,7 +15,7 @@ pub(super) async fn run(args: &OrgArgs, console: &mut Console) -> Result<Outcome
     match &args.command {
         OrgCommand::List { server } => {
             let orgs: Vec<Organization> = Client::open(server)?.get(&["orgs"]).list(MOST).await?;
-            let nothing = "there are no organizations yet; `kiln repo add` makes one";
+            let nothing = "there are no organizations yet; `kiln repo add` and `kiln runners key --owner NAME` make one";
             print_list(console, server.json, &orgs, |orgs| table(orgs).text(), nothing)
         }
         OrgCommand::Set { name, change, server } => {

@@ -50,6 +50,7 @@ pub(super) async fn run(args: &RepoArgs, console: &mut Console) -> Result<Outcom
                 source,
                 shares: change.shares,
                 enabled: None,
+                head_starts: change.head_starts.clone(),
             };
             set(name, &wish, server, console).await
         }
@@ -98,11 +99,22 @@ async fn set(
     } else {
         let Repo { source, default_branch, shares, .. } = &repo;
         let off = if repo.enabled { "" } else { ", switched off" };
+        let starts = match &wish.head_starts {
+            Some(_) => format!(", head starts {}", starts(&repo)),
+            None => String::new(),
+        };
         console.print(&format!(
-            "{name}: {source}, default branch {default_branch}, {shares} shares{off}\n"
+            "{name}: {source}, default branch {default_branch}, {shares} shares{starts}{off}\n"
         ))?;
     }
     Ok(Outcome::Clean)
+}
+
+/// As it is typed.
+fn starts(repo: &Repo) -> String {
+    let classes = ["urgent", "high", "normal", "low"].into_iter();
+    let one = |class: &str| Some(format!("{class}={}", repo.head_starts.get(class)?));
+    classes.filter_map(one).collect::<Vec<_>>().join(",")
 }
 
 pub(super) async fn add(client: &Client, new: &NewRepo) -> Result<Repo> {

@@ -25,10 +25,11 @@ pub(super) async fn run(args: &RunnersArgs, console: &mut Console) -> Result<Out
             let table = |runners: &[Runner]| table(runners, time::now()).text();
             print_list(console, args.server.json, &runners, table, nothing)
         }
-        Some(RunnersCommand::Key { pool, owner, uses, expires, server }) => {
+        Some(RunnersCommand::Key { pool, owner, shared, uses, expires, server }) => {
             let wish = NewRegistrationKey {
                 pool: pool.clone(),
                 owner: owner.clone(),
+                shared: *shared,
                 expires_in: *expires,
                 uses: *uses,
             };
@@ -72,18 +73,28 @@ async fn key(
         Some(uses) => format!("{uses} runners"),
     };
     let expires = until(&made.expires_at, time::now());
+    let whose = match &made.owner {
+        Some(owner) => format!("of `{owner}`"),
+        None => "that all organizations share".to_owned(),
+    };
+    let only = if made.single_use_only {
+        " Such a pool takes runners of a single job, unless the server has `allow_shared_host = true`."
+    } else {
+        ""
+    };
     console.note_line(&format!(
-        "lets {uses} into the pool `{}`, expires {expires}; it is shown this once. On the machine of \
+        "lets {uses} into the pool `{}` {whose}, expires {expires}; it is shown this once.{only} On the machine of \
          the runner:",
         made.pool
     ));
-    console.print(&format!("{}\n", command(&client.server(), key)))?;
+    console.print(&format!("{}\n", command(&client.server(), key, made.single_use_only)))?;
     Ok(Outcome::Clean)
 }
 
 /// What is typed on the machine of a runner.
-fn command(server: &str, key: &str) -> String {
-    format!("kiln runner --server {server} --key {key}")
+fn command(server: &str, key: &str, once: bool) -> String {
+    let once = if once { " --once" } else { "" };
+    format!("kiln runner --server {server} --key {key}{once}")
 }
 
 async fn change(

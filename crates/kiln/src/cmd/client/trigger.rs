@@ -73,6 +73,7 @@ fn wish(args: &TriggerArgs) -> Result<Trigger> {
         inputs,
         payload: args.payload.as_deref().map(payload).transpose()?,
         priority: if args.first { Some(FIRST) } else { args.priority },
+        within: args.within,
     })
 }
 

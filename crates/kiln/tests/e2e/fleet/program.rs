@@ -72,6 +72,11 @@ impl Program {
         self.ended("it does not end").code().unwrap_or(-1)
     }
 
+    /// Waits until it has ended by itself.
+    pub(super) fn done(mut self) -> i32 {
+        self.ended("it does not end by itself").code().unwrap_or(-1)
+    }
+
     /// Waits until it has died by itself, at a point where it was to.
     pub(super) fn died(mut self, point: &str) {
         let status = self.ended(&format!("it never passed `{point}`"));

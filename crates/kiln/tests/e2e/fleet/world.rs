@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::load::is_long;
 pub(super) use super::program::Program;
-use crate::Place;
+use crate::{Answer, Place};
 
 /// Nothing here takes longer, on a machine however busy.
 pub(super) const PATIENCE: Duration = Duration::from_mins(1);
@@ -158,14 +158,36 @@ impl World {
 
     /// A server with these arguments besides, on any free port unless they say otherwise.
     pub(super) fn server_with(&self, name: &str, more: &[&str]) -> Server {
+        let server = self.fresh_server(name, more);
+        self.organization(&server);
+        server
+    }
+
+    /// The same as it is after its first start, with nobody in it but its administrator.
+    pub(super) fn fresh_server(&self, name: &str, more: &[&str]) -> Server {
         let data = self.place.path().join(name);
         let program = self.server_program(name, more);
         let ready = program.json_with("url");
         let address = ready["url"].as_str().expect("an address is a text").to_owned();
         let token = client_token(&data).unwrap_or_default();
-        let server = Server { program, address, name: name.to_owned(), token };
-        self.organization(&server);
-        server
+        Server { program, address, name: name.to_owned(), token }
+    }
+
+    /// What people type on the machine of a server, which finds it by its data directory.
+    pub(super) fn kiln(&self, server: &Server, arguments: &[&str]) -> Answer {
+        let mut command = self.own(self.place.command("", arguments));
+        command.env("KILN_DATA", self.place.path().join(&server.name)).stdin(Stdio::null());
+        Answer::of(&command.output().expect("the binary was built for this test"))
+    }
+
+    /// A line that Kiln printed for people to type, in a shell that knows where `kiln` is.
+    pub(super) fn typed(&self, line: &str) -> Program {
+        let folder = Path::new(env!("CARGO_BIN_EXE_kiln")).parent().expect("it lies in a folder");
+        let path = std::env::var("PATH").unwrap_or_default();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("exec {line}")]).current_dir(self.place.path());
+        shell.env("PATH", format!("{}:{path}", folder.display()));
+        Program::start(self.own(shell))
     }
 
     /// The program of a server, which perhaps dies before it answers.
@@ -285,15 +307,21 @@ impl World {
     }
 
     pub(super) fn start(&self, arguments: &[&str]) -> Program {
-        let mut command = self.command(arguments);
+        Program::start(self.own(self.command(arguments)))
+    }
+
+    /// A command in the environment of this world alone.
+    fn own(&self, mut command: Command) -> Command {
         command
             .env("HOME", self.place.path())
             .envs(self.environment.borrow().iter().map(|(name, value)| (name, value)))
             .env("KILN_LOG", "info")
             .env_remove("KILN_SERVER")
             .env_remove("KILN_TOKEN")
-            .env_remove("KILN_DATA");
-        Program::start(command)
+            .env_remove("KILN_DATA")
+            .env_remove("XDG_DATA_HOME")
+            .env_remove("XDG_CONFIG_HOME");
+        command
     }
 
     /// A repository `acme/<name>` with one workflow that the server knows.

@@ -270,19 +270,27 @@ pub(super) fn ending(detail: &RunDetail, now: Timestamp) -> String {
     let style = end.style;
     let time = time::between(Some(&run.created_at), run.ended_at.as_deref(), now);
     let time = time.map(|time| format!(" after {}", lasted(time))).unwrap_or_default();
-    let by =
-        detail.cancelled_by.as_ref().map(|by| format!(" by {}", one_line(by))).unwrap_or_default();
-    let why =
-        detail.cancel_reason.as_ref().map(|why| format!(": {}", one_line(why))).unwrap_or_default();
+    let by = cancelled(detail).unwrap_or_default();
     let _ = writeln!(
         text,
-        "{style}{} {} {}{style:#}{by}{why}{time} {QUIET}· {}{QUIET:#}",
+        "{style}{} {} {}{style:#}{by}{time} {QUIET}· {}{QUIET:#}",
         end.mark,
         RunId(run.id).slug(),
         end.word,
         count(detail.jobs.len(), "job"),
     );
     text
+}
+
+/// Who cancelled it and why. What had failed before, or failed all the same, was not ended by that alone.
+fn cancelled(detail: &RunDetail) -> Option<String> {
+    let by = one_line(detail.cancelled_by.as_ref()?);
+    let word = match detail.run.conclusion.as_deref() {
+        Some("cancelled") => "",
+        _ => ", cancelled",
+    };
+    let why = detail.cancel_reason.as_ref().map(|why| format!(": {}", one_line(why)));
+    Some(format!("{word} by {by}{}", why.unwrap_or_default()))
 }
 
 #[cfg(test)]
@@ -342,5 +350,14 @@ mod tests {
             "\nbuild   succeeded    72.0 s\ndeploy  skipped\n\
              - r-9ix cancelled by me: wrong branch after 1m 15s · 2 jobs\n"
         );
+        let line = |detail: &RunDetail| {
+            bare(&ending(detail, Timestamp(0))).lines().last().unwrap_or_default().to_owned()
+        };
+        detail.cancel_reason = None;
+        assert_eq!(line(&detail), "- r-9ix cancelled by me after 1m 15s · 2 jobs");
+        // It failed, and somebody cancelled it: nobody failed it.
+        detail.run = run("completed", Some("failure"));
+        detail.cancel_reason = Some("no gpu".to_owned());
+        assert_eq!(line(&detail), "✗ r-9ix failed, cancelled by me: no gpu after 1m 15s · 2 jobs");
     }
 }

@@ -1,70 +1,15 @@
 //! HTTPS: certificates that are replaced, both versions of HTTP, compression, clients of ours with an authority
 //! of their own.
 
-use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
+
+use kiln_testkit::certificates::Certificates;
 
 use super::super::world::PATIENCE;
 use super::{Installation, Kind, World};
-
-/// An authority, and certificates that it makes.
-pub(super) struct Certificates(PathBuf);
-
-impl Certificates {
-    pub(super) fn new(place: &Path) -> Self {
-        let made = Self(place.join("certificates"));
-        fs::create_dir_all(&made.0).expect("the place is ours");
-        let subject =
-            ["-subj", "/CN=an authority of a test", "-keyout", "ca.key", "-out", "ca.pem"];
-        made.openssl(&[&NEW_KEY[..], &["-x509", "-days", "2"], &subject].concat());
-        made
-    }
-
-    pub(super) fn authority(&self) -> PathBuf {
-        self.0.join("ca.pem")
-    }
-
-    /// The files of a certificate for these names and its key.
-    pub(super) fn make(&self, name: &str, names: &str) -> (String, String) {
-        let (cert, key) = (format!("{name}.pem"), format!("{name}.key"));
-        fs::write(self.0.join("extensions"), format!("subjectAltName={names}\n"))
-            .expect("it is ours");
-        let subject = ["-subj", "/CN=a server of a test", "-keyout", &key, "-out", "request.pem"];
-        self.openssl(&[&NEW_KEY[..], &subject].concat());
-        self.openssl(&[
-            "x509",
-            "-req",
-            "-in",
-            "request.pem",
-            "-CA",
-            "ca.pem",
-            "-CAkey",
-            "ca.key",
-            "-CAcreateserial",
-            "-days",
-            "2",
-            "-extfile",
-            "extensions",
-            "-out",
-            &cert,
-        ]);
-        let path = |file: &str| self.0.join(file).to_string_lossy().into_owned();
-        (path(&cert), path(&key))
-    }
-
-    fn openssl(&self, arguments: &[&str]) {
-        let output = Command::new("openssl").args(arguments).current_dir(&self.0).output();
-        let output = output.expect("openssl is installed: run scripts/test");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "openssl {arguments:?}: {said}");
-    }
-}
-
-const NEW_KEY: [&str; 6] =
-    ["req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"];
 
 /// Asks with HTTP/2, then with HTTP/1 and compression, then holds a connection while the certificate changes.
 const NODE: &str = r"

@@ -6,6 +6,8 @@ mod https;
 use std::path::PathBuf;
 use std::process::Command;
 
+use kiln_testkit::certificates::Certificates;
+
 use super::world::{Program, Server};
 use super::{Kind, World};
 use crate::gateway;
@@ -45,14 +47,14 @@ jobs:
 struct Installation {
     world: World,
     server: Server,
-    certificates: https::Certificates,
+    certificates: Certificates,
     _runner: Program,
 }
 
 impl Installation {
     fn new(kind: Kind) -> Self {
         let world = World::new(kind);
-        let certificates = https::Certificates::new(world.place.path());
+        let certificates = Certificates::new(world.place.path());
         let world = world.trusting(&certificates.authority());
         let (cert, key) = certificates.make("server", "DNS:localhost,IP:127.0.0.1");
         let server = world.server_with("server", &["--tls-cert", &cert, "--tls-key", &key]);
