@@ -183,6 +183,9 @@ pub struct Run {
     /// `queued`, `pending`, `in_progress` or `completed`.
     pub status: String,
     pub conclusion: Option<String>,
+    /// Why the whole run waits: in words. Nothing when it does not, or when its jobs say it.
+    #[serde(default)]
+    pub reason: Option<String>,
     pub created_at: String,
     pub started_at: Option<String>,
     pub ended_at: Option<String>,

@@ -36,7 +36,7 @@ pub(super) async fn show(State(app): State<Shared>, visitor: Visitor) -> Shown<H
     let running = runs::list(&app, caller, open(RunStatus::InProgress), shown).await?;
     let waiting = queue::waiting(&app, caller, None, None, SHOWN as usize).await?;
     let broke = broke(&app, caller).await?;
-    let held = queue::held(&app, caller, SHOWN as usize).await?;
+    let held = queue::held(&app, caller, queue::OfGroups::default(), SHOWN as usize).await?.items;
     let histories = bars::histories(&app, &visitor, None, WORKFLOWS).await?;
     let body = html! {
         div.head { h1 { "Dashboard" } }

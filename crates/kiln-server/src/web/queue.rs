@@ -15,6 +15,7 @@ use super::layout::{Page, Section};
 use super::parts::{self, Look};
 use super::visitor::Visitor;
 use crate::app::Shared;
+use crate::service::queue::OfGroups;
 use crate::service::{pause, queue};
 
 /// How many jobs a page has.
@@ -25,7 +26,7 @@ const NAMES: usize = 4;
 /// S16
 pub(super) async fn show(State(app): State<Shared>, visitor: Visitor) -> Shown<Html<String>> {
     let waiting = queue::waiting(&app, &visitor.caller, None, None, JOBS).await?;
-    let held = queue::held(&app, &visitor.caller, JOBS).await?;
+    let held = queue::held(&app, &visitor.caller, OfGroups::default(), JOBS).await?.items;
     let queues = pause::queues(&app, &visitor.caller, Piece::first(Piece::LARGEST)).await?;
     let paused = pause::paused(&app, &visitor.caller).await?;
     let body = html! {

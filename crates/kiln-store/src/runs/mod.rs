@@ -50,7 +50,7 @@ pub use create::{Created, NewRun, REBUILD};
 pub use deployments::{Deployment, DeploymentFilter, deployments};
 pub use facts::Evaluators;
 pub use failed::NewFailedRun;
-pub use held::{Held, groups_of, held};
+pub use held::{Held, HeldPlace, Holds, groups_of, held};
 pub(crate) use job::{JobRow, job_rows, write_jobs};
 pub use list::{
     COUNTED, RunFilter, RunStatus, RunSummary, ends, get, latest, latest_of_workflows, list,

@@ -76,7 +76,7 @@ pub(crate) struct RunnerArgs {
     pub(crate) server: ServerArgs,
 }
 
-/// Show the jobs that wait for a runner, and why
+/// Show what waits for runners and concurrency groups, and why
 ///
 /// For each its position, since when it waits, the reason in words, when it is likely to start, and
 /// who could take it.

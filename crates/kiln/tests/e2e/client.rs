@@ -43,6 +43,17 @@ jobs:
           for i in $(seq 1 600); do echo \"tick $i\"; sleep 0.2; done
 ";
 
+/// One run of it at a time.
+const GATED: &str = "\
+name: Deploy
+on: workflow_dispatch
+concurrency: production
+jobs:
+  wait:
+    runs-on: ubuntu-latest
+    steps: [{run: sleep 600}]
+";
+
 /// `kiln up`, and a repository to try it with.
 pub(crate) struct Up {
     pub(crate) place: Place,
@@ -60,6 +71,7 @@ impl Up {
         let app = place.below("app");
         app.file(".github/workflows/ci.yml", WORKFLOW);
         app.file(".github/workflows/slow.yml", SLOW);
+        app.file(".github/workflows/gated.yml", GATED);
         app.git(&["init", "-q", "-b", "main"]);
         app.git(&["add", "-A"]);
         let identity = ["-c", "user.name=me", "-c", "user.email=me@example.com"];
@@ -249,6 +261,40 @@ fn the_queue_says_why_a_job_waits() {
     assert!(up.kiln(&["queue", "--queues"]).code(0).out.contains("ubuntu-latest"));
     let queue = up.kiln(&["queue"]);
     assert!(queue.code(0).out.contains("moving the database"), "{queue:#?}");
+}
+
+/// S16: a run that a concurrency group holds says so wherever somebody may look for it.
+#[test]
+fn a_run_that_a_group_holds_says_so_everywhere() {
+    let up = Up::new();
+    let (first, second) = (up.trigger("gated.yml"), up.trigger("gated.yml"));
+    let reason = "the run waits for the concurrency group `production`";
+    let says = |args: &[&str], words: &[&str]| {
+        let answer = up.kiln(args);
+        for word in words {
+            assert!(answer.code(0).out.contains(word), "`{word}` is missing: {answer:#?}");
+        }
+    };
+    let has_it = format!("{first} (Deploy #1) has it");
+    says(&["show", &second], &["○", "pending", reason]);
+    says(&["queue"], &["HELD", reason, &second, &has_it]);
+    says(&["status"], &[reason, &second]);
+    says(&["doctor", &second], &[&format!("{second} is pending: {reason}"), &has_it]);
+    let json = |args: &[&str]| up.kiln(args).code(0).json();
+    assert_eq!(json(&["show", &second, "--json"])["reason"], reason);
+    assert_eq!(json(&["queue", "--json"])["group"], "production");
+    assert_eq!(json(&["status", "--json"])["held"][0]["slug"], second);
+    let (mut plain, lines) = up.follow(&["watch", &second]);
+    let (mut events, told) = up.follow(&["watch", &second, "--json"]);
+    until(&lines, |line| line == reason);
+    let told = until(&told, |line| line.contains("\"run_waits\""));
+    assert!(told.contains(reason), "{told}");
+    up.kiln(&["cancel", &first]).code(0);
+    until(&lines, |line| line.contains("wait │ started"));
+    assert!(!up.kiln(&["queue"]).code(0).out.contains("HELD"));
+    up.kiln(&["cancel", &second, "--force"]).code(0);
+    assert_eq!(plain.wait().expect("it ends").code(), Some(130));
+    assert_eq!(events.wait().expect("it ends").code(), Some(130));
 }
 
 /// C6: who uses what is shown, and what nobody uses can be collected.

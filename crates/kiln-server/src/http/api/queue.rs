@@ -40,8 +40,7 @@ async fn waiting(
     Ok(Reply(api::Page { items, next: None }))
 }
 
-/// Runs and jobs that wait for a concurrency group, with who has it; what was made first comes first. There is no next
-/// page.
+/// Runs and jobs that wait for a concurrency group, with who has it; what was made first comes first
 #[utoipa::path(
     get, path = "/api/queue/held", tag = "queues", params(OfHeld),
     responses((status = 200, body = api::Page<Held>), Problems)
@@ -52,6 +51,7 @@ async fn held(
     Query(filter): Query<OfHeld>,
 ) -> Answer<Reply<api::Page<Held>>> {
     let limit = filter.limit.unwrap_or(USUAL).clamp(1, MOST);
-    let items = queue::held(&app, &caller, limit).await?;
-    Ok(Reply(api::Page { items, next: None }))
+    let run = filter.run.as_deref().map(run_id).transpose()?;
+    let which = queue::OfGroups { repo: filter.repo, run, after: filter.after };
+    queue::held(&app, &caller, which, limit).await.map(Reply)
 }

@@ -64,11 +64,29 @@ async fn what_a_group_holds_is_shown_with_its_reason(server: Server) {
     assert_eq!(items[0]["reason"], "the run waits for the concurrency group `production`");
     assert_eq!(items[0]["holder"], json!({ "run_id": first, "workflow": "Deploy", "number": 1 }));
     assert_eq!((&items[1]["name"], &items[1]["group"]), (&json!("Upload it"), &json!("registry")));
-    assert_eq!(ada.get("/api/queue/held?limit=1").await.expect(200)["items"][0], items[0]);
+    let page = ada.get("/api/queue/held?limit=1").await.expect(200);
+    assert_eq!(page["items"], json!([items[0]]));
+    let next = page["next"].as_str().unwrap();
+    let page = ada.get(&format!("/api/queue/held?limit=1&after={next}")).await.expect(200);
+    assert_eq!((&page["items"], &page["next"]), (&json!([items[1]]), &json!(null)));
+    ada.get("/api/queue/held?after=x.y").await.expect(422);
+    for (filter, found) in
+        [("repo=acme/app".to_owned(), 2), (format!("run={second}"), 1), (format!("run={first}"), 0)]
+    {
+        let page = ada.get(&format!("/api/queue/held?{filter}")).await.expect(200);
+        assert_eq!(page["items"].as_array().unwrap().len(), found, "{filter}");
+    }
+    // The run itself says it, wherever it is shown.
+    let why = json!("the run waits for the concurrency group `production`");
+    assert_eq!(ada.get(&format!("/api/runs/{second}")).await.expect(200)["reason"], why);
+    assert_eq!(ada.get(&format!("/api/runs/{first}")).await.expect(200)["reason"], json!(null));
+    assert_eq!(ada.get("/api/runs?status=pending").await.expect(200)["items"][0]["reason"], why);
     // Nothing of others.
     let other = server.repository("other", "tool").await;
     let eve = person(&server, "eve", As::member(other.org, Role::Admin)).await;
     assert_eq!(eve.get("/api/queue/held").await.expect(200)["items"], json!([]));
+    eve.get(&format!("/api/queue/held?run={second}")).await.expect(404);
+    eve.get("/api/queue/held?repo=acme/app").await.expect(404);
     Browser::of(&eve).await.get("/queue").await.expect(200).lacks(&["production", "registry"]);
     // When the first ones are over, nobody is held any more.
     let site = site(&server, &place);

@@ -17,7 +17,7 @@ mod open;
 mod org;
 mod pause;
 mod place;
-mod queue;
+pub(crate) mod queue;
 mod record;
 mod repo;
 mod rerun;
