@@ -1,14 +1,16 @@
 //! The queue as people see it: what waits, why, and for how long yet.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use kiln_core::access::Right;
 use kiln_core::id::{JobId, RepoId, RunId};
 use kiln_core::queue::Policy;
 use kiln_core::run::waits_for_group;
+use kiln_core::time::Timestamp;
 use kiln_proto::api;
 use kiln_proto::held::{Held, Holder};
-use kiln_store::claims::{self, WaitingJob, Waits};
+use kiln_store::claims::{self, Rank, WaitingJob, Waits};
 use kiln_store::directory::settings;
 use kiln_store::runs::{HeldPlace, Holds};
 use kiln_store::{StoreError, Tx};
@@ -24,25 +26,66 @@ use crate::http::error::{Answer, Failure};
 pub async fn waiting(
     app: &App,
     caller: &Caller,
-    repo: Option<String>,
-    run: Option<RunId>,
+    which: Asked,
     limit: usize,
-) -> Answer<Vec<api::Waiting>> {
+) -> Answer<api::Page<api::Waiting>> {
+    let Asked { repo, run, after } = which;
+    let after = after.as_deref().map(rank).transpose()?;
     let repo = visible(app, caller, repo, run).await?;
     let (scopes, policy) = (caller.scopes(Right::Read), app.traffic.policy());
     let work = async move |tx: &mut Tx<'_>| {
         let server_paused = server_paused(tx).await?;
-        let waits = Waits { repo, run, server_paused, ..Waits::default() };
+        let waits = Waits { repo, run, server_paused, after, ..Waits::default() };
         let mut jobs = Vec::new();
         for scope in &scopes {
-            jobs.extend(claims::waiting(tx, *scope, policy, &waits, limit).await?);
+            // One more says whether there are more.
+            jobs.extend(claims::waiting(tx, *scope, policy, &waits, limit + 1).await?);
         }
         Ok(jobs)
     };
     let mut jobs = app.store.read(work).await?;
     jobs.sort_by_key(WaitingJob::rank);
+    let more = jobs.len() > limit;
     jobs.truncate(limit);
-    Ok(jobs.into_iter().map(shown).collect())
+    let next = jobs.last().filter(|_| more).map(|last| rank_text(last.rank()));
+    Ok(api::Page { items: jobs.into_iter().map(shown).collect(), next })
+}
+
+/// How many jobs the caller sees waiting, counted up to [`claims::COUNTED`] in each organization.
+pub async fn total(app: &App, caller: &Caller) -> Answer<u64> {
+    let scopes = caller.scopes(Right::Read);
+    let work = async move |tx: &mut Tx<'_>| {
+        let mut total = 0;
+        for scope in &scopes {
+            total += claims::waiting_total(tx, *scope, None).await?;
+        }
+        Ok(total)
+    };
+    Ok(app.store.read(work).await?)
+}
+
+/// A place in the queue as the `next` of a piece.
+fn rank_text(rank: Rank) -> String {
+    let Rank { position, priority, queued, job } = rank;
+    format!("{position}.{}.{}.{}", priority.0, queued.0, job.0)
+}
+
+fn rank(text: &str) -> Answer<Rank> {
+    let rank = || {
+        let mut parts = text.split('.');
+        let rank = Rank {
+            position: parts.next()?.parse().ok()?,
+            priority: Reverse(parts.next()?.parse().ok()?),
+            queued: Timestamp(parts.next()?.parse().ok()?),
+            job: JobId(parts.next()?.parse().ok()?),
+        };
+        parts.next().is_none().then_some(rank)
+    };
+    rank().ok_or_else(not_a_place)
+}
+
+fn not_a_place() -> Failure {
+    Failure::invalid("`after` is not the `next` of an earlier piece")
 }
 
 /// The repository that is asked for, once it is known that the caller may see it, and the run.
@@ -59,9 +102,10 @@ async fn visible(
     Ok(Some(repos::find(app, caller, Right::Read, &name).await?.0.id))
 }
 
-/// Which of what waits for concurrency groups is asked for.
+/// Which of what waits is asked for.
 #[derive(Debug, Clone, Default)]
-pub struct OfGroups {
+pub struct Asked {
+    /// `owner/name`.
     pub repo: Option<String>,
     pub run: Option<RunId>,
     /// The `next` of the piece before.
@@ -72,7 +116,7 @@ pub struct OfGroups {
 pub async fn held(
     app: &App,
     caller: &Caller,
-    which: OfGroups,
+    which: Asked,
     limit: usize,
 ) -> Answer<api::Page<Held>> {
     let repo = visible(app, caller, which.repo, which.run).await?;
@@ -107,7 +151,7 @@ fn cursor((run, leg): HeldPlace) -> String {
 fn place(cursor: &str) -> Answer<HeldPlace> {
     let (run, leg) = cursor.split_once('.').map_or((cursor, None), |(run, leg)| (run, Some(leg)));
     let place = || Some((RunId(run.parse().ok()?), leg.map(str::parse).transpose().ok()?));
-    place().ok_or_else(|| Failure::invalid("`after` is not the `next` of an earlier piece"))
+    place().ok_or_else(not_a_place)
 }
 
 async fn held_shown(

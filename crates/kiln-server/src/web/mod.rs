@@ -26,6 +26,7 @@ mod runs;
 mod search;
 mod settings;
 mod sign_in;
+mod sought;
 mod visitor;
 mod workflow;
 

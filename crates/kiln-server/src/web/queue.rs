@@ -2,31 +2,51 @@
 
 use std::time::Duration;
 
-use axum::extract::State;
+use axum::extract::{Query, State};
 use axum::response::Html;
 use kiln_core::time::Timestamp;
 use kiln_proto::api;
 use kiln_proto::held::Held;
 use kiln_store::Page as Piece;
+use kiln_store::claims::COUNTED;
 use maud::{Markup, html};
+use serde::Deserialize;
 
 use super::failure::{Shown, sentence};
 use super::layout::{Page, Section};
 use super::parts::{self, Look};
 use super::visitor::Visitor;
 use crate::app::Shared;
-use crate::service::queue::OfGroups;
+use crate::percent::encoded;
+use crate::service::queue::Asked;
 use crate::service::{pause, queue};
 
 /// How many jobs a page has.
-const JOBS: usize = 200;
+const JOBS: usize = 100;
+/// How many runs and jobs that groups hold.
+const HELD: usize = 200;
 /// How many runners are named.
 const NAMES: usize = 4;
 
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Which {
+    /// The page begins behind this place.
+    after: String,
+}
+
 /// S16
-pub(super) async fn show(State(app): State<Shared>, visitor: Visitor) -> Shown<Html<String>> {
-    let waiting = queue::waiting(&app, &visitor.caller, None, None, JOBS).await?;
-    let held = queue::held(&app, &visitor.caller, OfGroups::default(), JOBS).await?.items;
+pub(super) async fn show(
+    State(app): State<Shared>,
+    visitor: Visitor,
+    Query(which): Query<Which>,
+) -> Shown<Html<String>> {
+    let is_first = which.after.is_empty();
+    let asked = Asked { after: (!is_first).then_some(which.after), ..Asked::default() };
+    let api::Page { items: waiting, next } =
+        queue::waiting(&app, &visitor.caller, asked, JOBS).await?;
+    let total = queue::total(&app, &visitor.caller).await?;
+    let held = queue::held(&app, &visitor.caller, Asked::default(), HELD).await?;
     let queues = pause::queues(&app, &visitor.caller, Piece::first(Piece::LARGEST)).await?;
     let paused = pause::paused(&app, &visitor.caller).await?;
     let body = html! {
@@ -38,16 +58,20 @@ pub(super) async fn show(State(app): State<Shared>, visitor: Visitor) -> Shown<H
             @for repo in &paused.repos {
                 p.notice { (repo.owner) "/" (repo.name) " is paused: " (repo.paused.as_deref().unwrap_or_default()) }
             }
-            @if waiting.is_empty() {
+            @if waiting.is_empty() && !is_first {
+                p.calm { "No job waits that far behind any more." }
+                (pages(is_first, None))
+            } @else if waiting.is_empty() {
                 (parts::empty("No job waits for a runner", &html! { "What is started finds a runner at once." }))
             } @else {
-                p.quiet { (parts::count(waiting.len(), "job waits", "jobs wait"))
-                    @if waiting.len() >= JOBS { ", and perhaps more" } "." }
+                p.quiet { (how_many(total)) }
                 (table(&waiting))
+                (pages(is_first, next.as_deref()))
             }
-            @if !held.is_empty() {
-                h2 #held-title { "Held by concurrency groups " span.number { (held.len()) } }
-                ol.waits aria-labelledby="held-title" { @for one in &held { (held_row(one)) } }
+            @if is_first && !held.items.is_empty() {
+                h2 #held-title { "Held by concurrency groups " span.number { (held.items.len()) } }
+                ol.waits aria-labelledby="held-title" { @for one in &held.items { (held_row(one)) } }
+                @if held.next.is_some() { p.quiet { "There are more: " code { "kiln queue" } " lists them all." } }
             }
         }
         section #queues data-part="" aria-labelledby="queues-title" {
@@ -58,6 +82,25 @@ pub(super) async fn show(State(app): State<Shared>, visitor: Visitor) -> Shown<H
         }
     };
     Ok(Page { title: "Queue", section: Section::Queue, live: Some(0), body }.show(&visitor))
+}
+
+fn how_many(total: u64) -> String {
+    if total >= u64::from(COUNTED) {
+        return format!("{total} jobs or more wait.");
+    }
+    let number = usize::try_from(total).unwrap_or(usize::MAX);
+    format!("{}.", parts::count(number, "job waits", "jobs wait"))
+}
+
+fn pages(is_first: bool, next: Option<&str>) -> Markup {
+    html! {
+        @if !is_first || next.is_some() {
+            nav.pages aria-label="Pages" {
+                @if !is_first { a.button href="/queue" rel="first" { "First in line" } }
+                @if let Some(next) = next { a.button href={ "/queue?after=" (encoded(next)) } rel="next" { "Next" } }
+            }
+        }
+    }
 }
 
 fn table(waiting: &[api::Waiting]) -> Markup {

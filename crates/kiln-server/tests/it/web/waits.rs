@@ -95,3 +95,69 @@ async fn what_a_group_holds_is_shown_with_its_reason(server: Server) {
     }
     browser.get("/queue").await.expect(200).lacks(&["Held by concurrency groups"]);
 }
+
+const PLAIN: &str = "on: [push, workflow_dispatch]
+jobs:
+  build:
+    runs-on: linux
+    steps: [{run: make}]
+";
+
+on_both! {
+    /// S16
+    a_queue_is_read_piece_by_piece
+}
+
+async fn a_queue_is_read_piece_by_piece(server: Server) {
+    let place = server.repository("acme", "app").await;
+    let ada = person(&server, "adam", As::administrator()).await;
+    commit(&server, &place, &[("ci.yml", PLAIN)]);
+    let mut runs = Vec::new();
+    for _ in 0..5 {
+        runs.push(ada.trigger(&place, json!({ "workflow": "ci.yml" })).await);
+    }
+    let (mut seen, mut after) = (Vec::new(), String::new());
+    loop {
+        let page = ada.get(&format!("/api/queue?limit=2{after}")).await.expect(200);
+        let items = page["items"].as_array().unwrap();
+        seen.extend(items.iter().map(|job| job["run_id"].as_i64().unwrap()));
+        let Some(next) = page["next"].as_str() else { break };
+        after = format!("&after={next}");
+    }
+    let runs: Vec<i64> = runs.iter().map(|run| run.to_string().parse().unwrap()).collect();
+    assert_eq!(seen, runs);
+    for wrong in ["x", "1.2.3", "1.0.5.7.9", "-1.0.5.7"] {
+        ada.get(&format!("/api/queue?after={wrong}")).await.expect(422);
+    }
+    let browser = Browser::of(&ada).await;
+    browser.get("/queue").await.expect(200).has(&["5 jobs wait."]).lacks(&["rel=\"next\""]);
+    let page = ada.get("/api/queue?limit=4").await.expect(200);
+    let last = browser.get(&format!("/queue?after={}", page["next"].as_str().unwrap())).await;
+    let address = |run: i64| format!("/acme/app/actions/runs/{run}/job/");
+    last.expect(200)
+        .has(&[&address(runs[4]), "First in line"])
+        .lacks(&[&address(runs[0]), &address(runs[3])]);
+}
+
+on_both! {
+    /// O1
+    long_lists_have_a_filter_and_pages
+}
+
+async fn long_lists_have_a_filter_and_pages(server: Server) {
+    let ada = person(&server, "adam", As::administrator()).await;
+    for number in 0..103 {
+        server.repository("acme", &format!("app-{number}")).await;
+    }
+    let browser = Browser::of(&ada).await;
+    let first = browser.get("/repositories").await.expect(200);
+    first.has(&[">acme/app-0<", ">acme/app-99<", "rel=\"next\""]).lacks(&["acme/app-100"]);
+    let next = first.text.split("/repositories?after=").nth(1).unwrap().split('"').next().unwrap();
+    let second = browser.get(&format!("/repositories?after={next}")).await.expect(200);
+    second.has(&["acme/app-100", "acme/app-102", "rel=\"first\""]).lacks(&["acme/app-99<"]);
+    let few = browser.get("/repositories?q=APP-10").await.expect(200);
+    few.has(&["acme/app-10<", "acme/app-102<"]).lacks(&["acme/app-11<", "rel=\"next\""]);
+    browser.get("/repositories?q=nothing").await.expect(200).has(&["No repository fits"]);
+    browser.get("/repositories?after=x").await.expect(422);
+    browser.get("/runners?q=nothing").await.expect(200).has(&["No runner fits"]);
+}
