@@ -338,6 +338,25 @@ pub struct Cancelling {
     pub already: Option<String>,
 }
 
+/// `POST /api/runs/{run}/priority`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Prioritize {
+    /// From 0, the usual one, to 100, which goes before all others; only administrators may ask for more than 0.
+    #[schema(minimum = 0, maximum = 100)]
+    pub priority: i64,
+}
+
+/// What a change of priority is answered with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Prioritized {
+    pub id: i64,
+    pub slug: String,
+    pub priority: i64,
+    /// What it was.
+    pub before: i64,
+}
+
 /// `POST /api/runs/{run}/rerun`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]

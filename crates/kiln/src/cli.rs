@@ -34,8 +34,8 @@ pub(crate) use content::{
 };
 pub(crate) use db::{DatabaseArg, DbArgs, DbCommand};
 pub(crate) use fleet::{
-    DutiesArgs, PauseArgs, PauseScope, QueueArgs, ResumeArgs, RunnerArgs, RunnersArgs,
-    RunnersCommand,
+    DutiesArgs, MoveArgs, PauseArgs, PauseScope, QueueArgs, QueueCommand, ResumeArgs, RunnerArgs,
+    RunnersArgs, RunnersCommand,
 };
 pub(crate) use look::{OpenArgs, ShowArgs, StatusArgs, SummaryArgs};
 pub(crate) use objects::{ManifestsArgs, ManifestsCommand, ObjectsArgs, ObjectsCommand, TagsArgs};

@@ -1,7 +1,7 @@
 //! The queue as people see it: what waits, why, and for how long yet.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use kiln_core::access::Right;
 use kiln_core::id::{JobId, RepoId, RunId};
@@ -11,9 +11,9 @@ use kiln_core::time::Timestamp;
 use kiln_proto::api;
 use kiln_proto::held::{Held, Holder};
 use kiln_store::claims::{self, Rank, WaitingJob, Waits};
-use kiln_store::directory::settings;
+use kiln_store::directory::{organizations, settings};
 use kiln_store::runs::{HeldPlace, Holds};
-use kiln_store::{StoreError, Tx};
+use kiln_store::{Scope, StoreError, Tx};
 
 use super::names::Names;
 use super::runs::FIND;
@@ -60,6 +60,38 @@ pub async fn total(app: &App, caller: &Caller) -> Answer<u64> {
             total += claims::waiting_total(tx, *scope, None).await?;
         }
         Ok(total)
+    };
+    Ok(app.store.read(work).await?)
+}
+
+/// Owners of repositories whose runs the caller may put first.
+#[derive(Debug, Clone)]
+pub enum Movable {
+    All,
+    Of(BTreeSet<String>),
+}
+
+impl Movable {
+    /// Whether a repository, as `owner/name`, is among theirs.
+    pub fn has(&self, repo: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Of(owners) => {
+                repo.split_once('/').is_some_and(|(owner, _)| owners.contains(owner))
+            }
+        }
+    }
+}
+
+pub async fn movable(app: &App, caller: &Caller) -> Answer<Movable> {
+    let scopes = caller.scopes(Right::Admin);
+    let work = async move |tx: &mut Tx<'_>| {
+        let mut owners = BTreeSet::new();
+        for scope in &scopes {
+            let Scope::Org(org) = scope else { return Ok(Movable::All) };
+            owners.insert(organizations::get(tx, *scope, *org).await?.name);
+        }
+        Ok(Movable::Of(owners))
     };
     Ok(app.store.read(work).await?)
 }

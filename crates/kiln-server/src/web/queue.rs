@@ -9,16 +9,17 @@ use kiln_proto::api;
 use kiln_proto::held::Held;
 use kiln_store::Page as Piece;
 use kiln_store::claims::COUNTED;
+use kiln_store::runs::FIRST;
 use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::failure::{Shown, sentence};
-use super::layout::{Page, Section};
+use super::layout::{Page, Section, form_token};
 use super::parts::{self, Look};
 use super::visitor::Visitor;
 use crate::app::Shared;
 use crate::percent::encoded;
-use crate::service::queue::Asked;
+use crate::service::queue::{Asked, Movable};
 use crate::service::{pause, queue};
 
 /// How many jobs a page has.
@@ -45,6 +46,7 @@ pub(super) async fn show(
     let asked = Asked { after: (!is_first).then_some(which.after), ..Asked::default() };
     let api::Page { items: waiting, next } =
         queue::waiting(&app, &visitor.caller, asked, JOBS).await?;
+    let movable = queue::movable(&app, &visitor.caller).await?;
     let total = queue::total(&app, &visitor.caller).await?;
     let held = queue::held(&app, &visitor.caller, Asked::default(), HELD).await?;
     let queues = pause::queues(&app, &visitor.caller, Piece::first(Piece::LARGEST)).await?;
@@ -65,7 +67,7 @@ pub(super) async fn show(
                 (parts::empty("No job waits for a runner", &html! { "What is started finds a runner at once." }))
             } @else {
                 p.quiet { (how_many(total)) }
-                (table(&waiting))
+                (table(&visitor, &waiting, &movable))
                 (pages(is_first, next.as_deref()))
             }
             @if is_first && !held.items.is_empty() {
@@ -103,7 +105,7 @@ fn pages(is_first: bool, next: Option<&str>) -> Markup {
     }
 }
 
-fn table(waiting: &[api::Waiting]) -> Markup {
+fn table(visitor: &Visitor, waiting: &[api::Waiting], movable: &Movable) -> Markup {
     html! {
         ol.waits {
             @for job in waiting {
@@ -125,9 +127,25 @@ fn table(waiting: &[api::Waiting]) -> Markup {
                         @if let Some(at) = Timestamp::parse_rfc3339(&job.queued_at) {
                             span.quiet { "waits for " (parts::clocked(Some(at), None)) }
                         }
+                        @if movable.has(&job.repo) { (move_form(visitor, job)) }
                     }
                 }
             }
+        }
+    }
+}
+
+/// The button that puts the run of a job before all others, or back.
+fn move_form(visitor: &Visitor, job: &api::Waiting) -> Markup {
+    let (order, name, title) = if job.priority < FIRST {
+        ("first", "First", "All jobs of its run go before all others")
+    } else {
+        ("usual", "Back in line", "The jobs of its run take their turn")
+    };
+    html! {
+        form method="post" action={ "/" (job.repo) "/actions/runs/" (job.run_id) "/" (order) } {
+            (form_token(visitor))
+            button.small type="submit" title=(title) { (name) }
         }
     }
 }

@@ -261,6 +261,24 @@ fn the_queue_says_why_a_job_waits() {
     assert!(up.kiln(&["queue", "--queues"]).code(0).out.contains("ubuntu-latest"));
     let queue = up.kiln(&["queue"]);
     assert!(queue.code(0).out.contains("moving the database"), "{queue:#?}");
+    // One that came later is put first, and back in line.
+    let later = up.trigger("slow.yml");
+    let order = || {
+        let lines = up.kiln(&["queue", "--json"]).code(0).out.clone();
+        let job = |line: &str| serde_json::from_str::<Value>(line).expect("it is JSON");
+        lines.lines().map(|line| job(line)["run_id"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(order(), [1, 2]);
+    let moved = up.kiln(&["queue", "move", &later, "--first"]);
+    assert_eq!(moved.code(0).out, format!("{later} goes before all others\n"));
+    assert_eq!(order(), [2, 1]);
+    let back = up.kiln(&["queue", "move", &later, "--priority", "0", "--json"]);
+    assert_eq!(
+        (&back.code(0).json()["before"], order()),
+        (&Value::from(100), vec![1.into(), 2.into()])
+    );
+    up.kiln(&["queue", "move", &later]).code(2);
+    up.kiln(&["queue", "move", &later, "--priority", "101"]).code(2);
 }
 
 /// S16: a run that a concurrency group holds says so wherever somebody may look for it.

@@ -124,7 +124,6 @@ async fn a_queue_is_read_piece_by_piece(server: Server) {
         let Some(next) = page["next"].as_str() else { break };
         after = format!("&after={next}");
     }
-    let runs: Vec<i64> = runs.iter().map(|run| run.to_string().parse().unwrap()).collect();
     assert_eq!(seen, runs);
     for wrong in ["x", "1.2.3", "1.0.5.7.9", "-1.0.5.7"] {
         ada.get(&format!("/api/queue?after={wrong}")).await.expect(422);
@@ -151,7 +150,8 @@ async fn long_lists_have_a_filter_and_pages(server: Server) {
     }
     let browser = Browser::of(&ada).await;
     let first = browser.get("/repositories").await.expect(200);
-    first.has(&[">acme/app-0<", ">acme/app-99<", "rel=\"next\""]).lacks(&["acme/app-100"]);
+    let first =
+        first.has(&[">acme/app-0<", ">acme/app-99<", "rel=\"next\""]).lacks(&["acme/app-100"]);
     let next = first.text.split("/repositories?after=").nth(1).unwrap().split('"').next().unwrap();
     let second = browser.get(&format!("/repositories?after={next}")).await.expect(200);
     second.has(&["acme/app-100", "acme/app-102", "rel=\"first\""]).lacks(&["acme/app-99<"]);
@@ -160,4 +160,49 @@ async fn long_lists_have_a_filter_and_pages(server: Server) {
     browser.get("/repositories?q=nothing").await.expect(200).has(&["No repository fits"]);
     browser.get("/repositories?after=x").await.expect(422);
     browser.get("/runners?q=nothing").await.expect(200).has(&["No runner fits"]);
+}
+
+on_both! {
+    /// S8 O1
+    a_run_is_put_first_and_back_in_line
+}
+
+async fn a_run_is_put_first_and_back_in_line(server: Server) {
+    let place = server.repository("acme", "app").await;
+    let ada = person(&server, "adam", As::member(place.org, Role::Admin)).await;
+    commit(&server, &place, &[("ci.yml", PLAIN)]);
+    let start = async || ada.trigger(&place, json!({ "workflow": "ci.yml" })).await;
+    let (first, second) = (start().await, start().await);
+    let order = async || {
+        let queue = ada.get("/api/queue").await.expect(200);
+        let runs = queue["items"].as_array().unwrap().iter().map(|job| job["run_id"].as_i64());
+        runs.collect::<Option<Vec<i64>>>().unwrap()
+    };
+    assert_eq!(order().await, [first, second]);
+    let browser = Browser::of(&ada).await;
+    let here = format!("/acme/app/actions/runs/{second}");
+    browser.get("/queue").await.expect(200).has(&[&format!("{here}/first"), ">First<"]);
+    assert_eq!(browser.press(&format!("{here}/first"), &[]).await.location(), "/queue");
+    assert_eq!(order().await, [second, first]);
+    browser.get("/queue").await.expect(200).has(&[&format!("{here}/usual"), ">Back in line<"]);
+    let path = format!("/api/runs/{second}/priority");
+    let moved = ada.post(&path, json!({ "priority": 0 })).await.expect(200);
+    assert_eq!((&moved["priority"], &moved["before"]), (&json!(0), &json!(100)));
+    assert_eq!(order().await, [first, second]);
+    for wrong in [json!({ "priority": 101 }), json!({ "priority": -1 }), json!({})] {
+        ada.post(&path, wrong).await.expect(422);
+    }
+    // Going before others takes an administrator; back in line, whoever may cancel. Strangers see nothing.
+    let dev = person(&server, "dev", As::member(place.org, Role::Developer)).await;
+    dev.post(&path, json!({ "priority": 1 })).await.expect(403);
+    dev.post(&path, json!({ "priority": 0 })).await.expect(200);
+    Browser::of(&dev).await.get("/queue").await.expect(200).lacks(&[">First<"]);
+    let other = server.repository("other", "tool").await;
+    let eve = person(&server, "eve", As::member(other.org, Role::Admin)).await;
+    eve.post(&path, json!({ "priority": 0 })).await.expect(404);
+    let site = site(&server, &place);
+    for claimed in site.claim(1, 9).await {
+        site.finish(&claimed, 1, Conclusion::Success).await;
+    }
+    ada.post(&path, json!({ "priority": 1 })).await.expect(409);
 }

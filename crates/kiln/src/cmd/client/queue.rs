@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use kiln_core::id::{JobId, QueueId, RunId};
 use kiln_core::time::Timestamp;
-use kiln_proto::api::{Queue, Waiting};
+use kiln_proto::api::{Prioritize, Prioritized, Queue, Waiting};
 use kiln_proto::held::Held;
 
 use super::words::lasted;
-use super::{MOST, print_json, print_list};
+use super::{MOST, named, print_json, print_list};
 use crate::Outcome;
-use crate::cli::QueueArgs;
+use crate::cli::{MoveArgs, QueueArgs, QueueCommand};
 use crate::client::Client;
 use crate::client::error::{self, Kind};
 use crate::output::table::{Cell, Table, cut, room, whole};
@@ -23,6 +23,9 @@ use crate::output::{Console, one_line};
 const MOST_NAMES: usize = 3;
 
 pub(super) async fn run(args: &QueueArgs, console: &mut Console) -> Result<Outcome> {
+    if let Some(QueueCommand::Move(args)) = &args.command {
+        return change_priority(args, console).await;
+    }
     let (client, repo) = Client::open_named(&args.server, args.repo.as_deref()).await?;
     if args.queues {
         let queues: Vec<Queue> = client.get(&["queues"]).list(MOST).await?;
@@ -45,6 +48,25 @@ pub(super) async fn run(args: &QueueArgs, console: &mut Console) -> Result<Outco
         console.note_line("no job waits for a runner");
     } else {
         console.print(&all(&waiting, &held, time::now(), room()))?;
+    }
+    Ok(Outcome::Clean)
+}
+
+async fn change_priority(args: &MoveArgs, console: &mut Console) -> Result<Outcome> {
+    let (client, what) = named(&args.run, &args.server)?;
+    let priority = args.priority.unwrap_or(100);
+    let call = client.post(&["runs", &what.run().to_string(), "priority"]);
+    let done: Prioritized = call.body(&Prioritize { priority }).json().await?;
+    if args.server.json {
+        print_json(console, &done)?;
+    } else {
+        let Prioritized { slug, priority, before, .. } = done;
+        let words = match (priority, before) {
+            (now, before) if now == before => format!("{slug} has priority {now} already"),
+            (100, _) => format!("{slug} goes before all others"),
+            (now, before) => format!("{slug} has priority {now} now, before {before}"),
+        };
+        console.print(&format!("{words}\n"))?;
     }
     Ok(Outcome::Clean)
 }
