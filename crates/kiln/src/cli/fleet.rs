@@ -15,6 +15,7 @@ use crate::output::time::span;
     after_long_help = "\
 Examples:
   kiln runners
+  kiln runners show builder-3                what it is, runs and did
   kiln runners key --uses 5 --expires 2h     lets five runners in
   kiln runners drain builder-3               ends its jobs, takes no more
   kiln runners undrain builder-3             takes jobs again
@@ -35,6 +36,8 @@ pub(crate) struct RunnersArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RunnersCommand {
+    /// Show one runner: labels, load, what it runs now, and what it did
+    Show(RunnerShowArgs),
     /// Make a registration key, and show the command that starts a runner with it
     Key {
         /// The pool of its runners; made if it does not exist [default: default]
@@ -64,6 +67,20 @@ pub(crate) enum RunnersCommand {
     Remove(RunnerArgs),
     /// Lock a runner out: its credential is worth nothing any more
     Revoke(RunnerArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunnerShowArgs {
+    /// The runner: its name, slug or number, or the address of its page
+    #[arg(value_name = "RUNNER|URL")]
+    pub(crate) runner: String,
+
+    /// How many of its jobs, the newest first
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) limit: u32,
+
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
 }
 
 #[derive(Debug, Args)]

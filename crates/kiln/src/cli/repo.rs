@@ -14,6 +14,7 @@ Examples:
   kiln repo add https://git.example.com/me/app.git
   kiln repo add ~/src/app --name me/app --branch main
   kiln repo list
+  kiln repo show me/app                            workflows, badges, names of secrets
   kiln repo set me/app --branch trunk --source https://git.example.com/me/app.git
   kiln repo remove me/app
 
@@ -50,6 +51,8 @@ pub(crate) enum RepoCommand {
         #[command(flatten)]
         server: ServerArgs,
     },
+    /// Show one repository: workflows and their badges, names of secrets, variables
+    Show(OneRepoArgs),
     /// Change what is set of a repository
     Set {
         /// Its name, or the address of one of its pages

@@ -315,6 +315,34 @@ fn a_run_that_a_group_holds_says_so_everywhere() {
     assert_eq!(events.wait().expect("it ends").code(), Some(130));
 }
 
+/// O8: what the pages of a runner and of a repository show can be asked for, too.
+#[test]
+fn a_runner_and_a_repository_are_shown() {
+    let up = Up::new();
+    up.kiln(&["trigger", "ci.yml", "--add", "--watch"]).code(1);
+    let runner = up.kiln(&["runners", "--json"]).code(0).json();
+    let name = runner["name"].as_str().expect("it has a name").to_owned();
+    let shown = up.kiln(&["runners", "show", &name]);
+    for words in ["labels: ", "jobs done", "greet", "verdict", "✗ failed", "✓ succeeded"] {
+        assert!(shown.code(0).out.contains(words), "`{words}` is missing: {shown:#?}");
+    }
+    let server = up.kiln(&["whoami", "--json"]).code(0).json()["server"].clone();
+    let page = format!("{}/runners/{}", server.as_str().expect("an address"), runner["id"]);
+    let json = up.kiln(&["runners", "show", &page, "--limit", "1", "--json"]).code(0).json();
+    assert_eq!((&json["name"], &json["history"][0]["name"]), (&runner["name"], &"verdict".into()));
+    assert_eq!(json["history"].as_array().map(Vec::len), Some(1));
+    up.kiln(&["runners", "show", "nobody"]).code(2);
+    let repo = up.kiln(&["repo", "show", "local/app"]);
+    for words in ["local/app", "/local/app/badge.svg", "workflows/ci.yml/badge.svg", "none"] {
+        assert!(repo.code(0).out.contains(words), "`{words}` is missing: {repo:#?}");
+    }
+    let json = up.kiln(&["repo", "show", "local/app", "--json"]).code(0).json();
+    assert_eq!(
+        (&json["secrets"], &json["variables"]),
+        (&Value::Array(vec![]), &Value::Array(vec![]))
+    );
+}
+
 /// C6: who uses what is shown, and what nobody uses can be collected.
 #[test]
 fn storage_is_shown_and_collected() {

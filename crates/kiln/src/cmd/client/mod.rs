@@ -20,7 +20,9 @@ mod place;
 pub(crate) mod queue;
 mod record;
 mod repo;
+mod repo_show;
 mod rerun;
+mod runner;
 pub(crate) mod runners;
 mod runs;
 #[cfg(test)]
