@@ -45,7 +45,10 @@ pub(in crate::http) fn status_of(word: &str) -> Answer<RunStatus> {
     let all = [RunStatus::Queued, RunStatus::Pending, RunStatus::InProgress, RunStatus::Completed];
     let found = all.into_iter().find(|status| status.word() == word);
     found.ok_or_else(|| {
-        Failure::invalid("`status` is one of queued, pending, in_progress, completed")
+        Failure::invalid(
+            "`status` is one of queued, pending, in_progress, completed; how runs ended is `conclusion`: \
+             success, failure, cancelled, skipped, timed_out, startup_failure",
+        )
     })
 }
 
