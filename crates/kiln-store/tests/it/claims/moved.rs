@@ -77,6 +77,6 @@ async fn only_what_is_under_way_and_ones_own_can_be_moved(store: Store) {
     let log = store.read(log).await.unwrap();
     let moves: Vec<_> = log.iter().filter(|entry| entry.action == "run.prioritize").collect();
     assert_eq!(moves.len(), 1, "{log:?}");
-    assert_eq!(moves[0].detail.as_deref(), Some(r#"{"before":0,"priority":3}"#));
+    assert_eq!(moves[0].detail.as_deref(), Some(r#"{"priority":3,"before":0}"#));
 }
 on_both!(only_what_is_under_way_and_ones_own_can_be_moved);

@@ -201,8 +201,9 @@ fn state(detail: &RunDetail, base: Timestamp) -> State {
 fn plain(change: &Change<'_>, text: &mut String) {
     let line =
         |job: &Job, said: String| format!("{} {QUIET}│{QUIET:#} {said}\n", one_line(&job.name));
+    let whole = |said: &str| format!("{QUIET}{}{QUIET:#}\n", one_line(said));
     text.push_str(&match change {
-        Change::RunWaits(_, reason) => format!("{QUIET}{}{QUIET:#}\n", one_line(reason)),
+        Change::RunWaits(_, reason) => whole(reason),
         Change::Waits(job) => line(job, format!("{QUIET}{}{QUIET:#}", waits(&job.reason))),
         Change::Started(job) => {
             let on = job.runner.as_deref().map(|name| format!(" on {}", one_line(name)));
