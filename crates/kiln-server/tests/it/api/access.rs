@@ -204,6 +204,8 @@ async fn content(
 pub(super) fn body_for(path: &str) -> Option<Value> {
     if path.ends_with("/pause") {
         Some(json!({ "reason": "x" }))
+    } else if path.ends_with("/priority") {
+        Some(json!({ "priority": 0 }))
     } else if path.ends_with("/keep") {
         Some(json!({ "keep": true }))
     } else if path.ends_with("/resources") {
@@ -240,7 +242,7 @@ async fn what_belongs_to_others_does_not_exist(server: Server) {
         }
         let value = |name: &str| match (name, path.as_str()) {
             ("owner" | "org", _) => "other".to_owned(),
-            ("name", _) => "X".to_owned(),
+            ("name" | "environment_name", _) => "X".to_owned(),
             ("runner_id", _) => other.runner.to_string(),
             ("repo", _) => "secret".to_owned(),
             ("run" | "run_id", _) => other.run.to_string(),
