@@ -206,6 +206,9 @@ pub struct Run {
     /// `queued`, `pending`, `in_progress` or `completed`.
     pub status: String,
     pub conclusion: Option<String>,
+    /// Why the whole run waits: in words. Nothing when it does not, or when its jobs say it.
+    #[serde(default)]
+    pub reason: Option<String>,
     pub created_at: String,
     pub started_at: Option<String>,
     pub ended_at: Option<String>,
@@ -356,6 +359,25 @@ pub struct Cancelling {
     /// The run was being cancelled before: by whom, since when, and what ends it sooner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub already: Option<String>,
+}
+
+/// `POST /api/runs/{run}/priority`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Prioritize {
+    /// From 0, the usual one, to 100, which goes before all others; only administrators may ask for more than 0.
+    #[schema(minimum = 0, maximum = 100)]
+    pub priority: i64,
+}
+
+/// What a change of priority is answered with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Prioritized {
+    pub id: i64,
+    pub slug: String,
+    pub priority: i64,
+    /// What it was.
+    pub before: i64,
 }
 
 /// `POST /api/runs/{run}/rerun`.

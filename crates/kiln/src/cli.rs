@@ -34,8 +34,8 @@ pub(crate) use content::{
 };
 pub(crate) use db::{DatabaseArg, DbArgs, DbCommand};
 pub(crate) use fleet::{
-    DutiesArgs, DutiesCommand, PauseArgs, PauseScope, QueueArgs, ResumeArgs, RunnerArgs,
-    RunnersArgs, RunnersCommand,
+    DutiesArgs, DutiesCommand, MoveArgs, PauseArgs, PauseScope, QueueArgs, QueueCommand,
+    ResumeArgs, RunnerArgs, RunnerShowArgs, RunnersArgs, RunnersCommand,
 };
 pub(crate) use look::{OpenArgs, ShowArgs, StatusArgs, SummaryArgs};
 pub(crate) use objects::{ManifestsArgs, ManifestsCommand, ObjectsArgs, ObjectsCommand, TagsArgs};
@@ -46,13 +46,14 @@ pub(crate) use sim::{RecordArgs, SimArgs, SimCommand};
 pub(crate) use storage::{StorageArgs, StorageCommand};
 pub(crate) use workflows::{OneWorkflowArgs, WorkflowsArgs, WorkflowsCommand};
 
-/// Check, explain, draw and run GitHub Actions workflows on this machine
+/// Check, explain, draw and run GitHub Actions workflows, here or on a server of your own
 ///
-/// Kiln reads the workflows and actions of a repository exactly as GitHub does. These commands need
-/// no server and no network.
+/// Kiln reads the workflows and actions of a repository exactly as GitHub does. `run`, `lint`, `eval`, `plan`, `graph` and `sim`
+/// work on this machine, without a server; `up`, `server`, `runner`, `config` and `db` are a server or look after one. The other
+/// commands ask a server: the one of `--server` or `kiln login`, else the one that runs here.
 ///
-/// Exit codes: 0 all is well (warnings allowed), 1 the workflow or expression has errors, 2 kiln
-/// could not do what was asked.
+/// Exit codes: 0 all is well (warnings allowed), 1 the workflow or expression has errors, or a run failed, 2 kiln could not do
+/// what was asked, 130 a run was cancelled, or you stopped watching it.
 #[derive(Debug, Parser)]
 #[command(name = "kiln", version, subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct Cli {

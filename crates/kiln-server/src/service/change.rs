@@ -75,6 +75,17 @@ fn already(app: &App, before: &Cancel) -> String {
     format!("{since}; steps that run all the same have {seconds} s, a forced cancel ends them now")
 }
 
+/// Moves what a run has in the queue, now and later. Says which priority it had. Whoever may cancel it may put it back to
+/// the usual one; to go before the jobs of others takes an administrator.
+pub async fn prioritize(app: &App, caller: &Caller, run: RunId, priority: i64) -> Answer<i64> {
+    let named = runs::find(app, caller, Right::Write, run).await?;
+    if priority > 0 {
+        caller.require(Right::Admin, Some(named.run.org), "run")?;
+    }
+    let scope = Scope::Org(named.run.org);
+    Ok(app.runs.prioritize(scope, &caller.actor(), run, priority).await?)
+}
+
 /// Removes a run that has ended, with its artifacts and its logs.
 pub async fn remove(app: &App, caller: &Caller, run: RunId) -> Answer<()> {
     let named = runs::find(app, caller, Right::Write, run).await?;

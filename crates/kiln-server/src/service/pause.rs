@@ -98,14 +98,25 @@ async fn may_touch(app: &App, caller: &Caller, id: QueueId) -> Answer<Scope> {
 /// What is paused, as far as it concerns the caller.
 pub async fn paused(app: &App, caller: &Caller) -> Answer<api::Paused> {
     let pause = app.store.read(async |tx: &mut Tx<'_>| settings::server_pause(tx).await).await?;
-    let page = Page::first(Page::LARGEST);
-    let queues = queues(app, caller, page).await?;
-    let repos = repos::list(app, caller, page).await?;
-    let repos = repos.iter().filter(|(repo, _)| repo.paused.is_some());
+    let (mut paused_queues, mut page) = (Vec::new(), Page::first(Page::LARGEST));
+    loop {
+        let piece = queues(app, caller, page).await?;
+        let Some(last) = piece.last() else { break };
+        page.after = Some(last.id);
+        paused_queues.extend(piece.into_iter().filter(|queue| queue.paused.is_some()));
+    }
+    let (mut paused_repos, mut page) = (Vec::new(), Page::first(Page::LARGEST));
+    loop {
+        let piece = repos::list(app, caller, page).await?;
+        let Some((last, _)) = piece.last() else { break };
+        page.after = Some(last.id.0);
+        paused_repos
+            .extend(piece.iter().filter(|(repo, _)| repo.paused.is_some()).map(repos::shown));
+    }
     Ok(api::Paused {
         server: pause.map(|pause| format!("{}: {}", pause.by, pause.reason)),
-        queues: queues.into_iter().filter(|queue| queue.paused.is_some()).collect(),
-        repos: repos.map(repos::shown).collect(),
+        queues: paused_queues,
+        repos: paused_repos,
     })
 }
 
@@ -142,15 +153,18 @@ pub async fn queues(app: &App, caller: &Caller, page: Page) -> Answer<Vec<api::Q
 
 /// What the live runners can do, and whose they are.
 async fn fleet(tx: &mut Tx<'_>) -> Result<Vec<(Option<OrgId>, Capabilities)>, StoreError> {
-    let runners = runners::list_all(tx, FIND, Page::first(Page::LARGEST)).await?;
-    let live = runners.into_iter().map(|listed| listed.runner).filter(|runner| {
-        matches!(runner.state, RunnerState::Online | RunnerState::Busy) && !runner.draining
-    });
     let able = |runner: Runner| {
+        let is_there = matches!(runner.state, RunnerState::Online | RunnerState::Busy);
         let capabilities = Capabilities::parse(&runner.about.capabilities).ok()?;
-        Some((runner.org, capabilities))
+        (is_there && !runner.draining).then_some((runner.org, capabilities))
     };
-    Ok(live.filter_map(able).collect())
+    let (mut fleet, mut page) = (Vec::new(), Page::first(Page::LARGEST));
+    loop {
+        let piece = runners::list_all(tx, FIND, page).await?;
+        let Some(last) = piece.last() else { return Ok(fleet) };
+        page.after = Some(last.runner.id.0);
+        fleet.extend(piece.into_iter().filter_map(|listed| able(listed.runner)));
+    }
 }
 
 /// What a queue asks of a runner, for people.

@@ -1,73 +1,189 @@
 //! The queue as people see it: what waits, why, and for how long yet.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap};
 
 use kiln_core::access::Right;
-use kiln_core::id::{JobId, RunId};
+use kiln_core::id::{JobId, RepoId, RunId};
 use kiln_core::queue::Policy;
 use kiln_core::run::waits_for_group;
+use kiln_core::time::Timestamp;
 use kiln_proto::api;
 use kiln_proto::held::{Held, Holder};
-use kiln_store::claims::{self, WaitingJob, Waits};
-use kiln_store::directory::settings;
-use kiln_store::{StoreError, Tx};
+use kiln_store::claims::{self, Rank, WaitingJob, Waits};
+use kiln_store::directory::{organizations, settings};
+use kiln_store::runs::{HeldPlace, Holds};
+use kiln_store::{Scope, StoreError, Tx};
 
 use super::names::Names;
 use super::runs::FIND;
 use super::{repos, runs};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::http::error::Answer;
+use crate::http::error::{Answer, Failure};
 
 /// The waiting jobs that the caller may see, those that are likely to come first in front.
 pub async fn waiting(
     app: &App,
     caller: &Caller,
-    repo: Option<String>,
-    run: Option<RunId>,
+    which: Asked,
     limit: usize,
-) -> Answer<Vec<api::Waiting>> {
-    let repo = match repo {
-        Some(name) => Some(repos::find(app, caller, Right::Read, &name).await?.0.id),
-        None => None,
-    };
-    if let Some(run) = run {
-        runs::find(app, caller, Right::Read, run).await?;
-    }
+) -> Answer<api::Page<api::Waiting>> {
+    let Asked { repo, run, after } = which;
+    let after = after.as_deref().map(rank).transpose()?;
+    let repo = visible(app, caller, repo, run).await?;
     let (scopes, policy) = (caller.scopes(Right::Read), app.traffic.policy());
     let work = async move |tx: &mut Tx<'_>| {
         let server_paused = server_paused(tx).await?;
-        let waits = Waits { repo, run, server_paused, ..Waits::default() };
+        let waits = Waits { repo, run, server_paused, after, ..Waits::default() };
         let mut jobs = Vec::new();
         for scope in &scopes {
-            jobs.extend(claims::waiting(tx, *scope, policy, &waits, limit).await?);
+            // One more says whether there are more.
+            jobs.extend(claims::waiting(tx, *scope, policy, &waits, limit + 1).await?);
         }
         Ok(jobs)
     };
     let mut jobs = app.store.read(work).await?;
     jobs.sort_by_key(WaitingJob::rank);
+    let more = jobs.len() > limit;
     jobs.truncate(limit);
-    Ok(jobs.into_iter().map(shown).collect())
+    let next = jobs.last().filter(|_| more).map(|last| rank_text(last.rank()));
+    Ok(api::Page { items: jobs.into_iter().map(shown).collect(), next })
+}
+
+/// How many jobs the caller sees waiting, counted up to [`claims::COUNTED`] in each organization.
+pub async fn total(app: &App, caller: &Caller) -> Answer<u64> {
+    let scopes = caller.scopes(Right::Read);
+    let work = async move |tx: &mut Tx<'_>| {
+        let mut total = 0;
+        for scope in &scopes {
+            total += claims::waiting_total(tx, *scope, None).await?;
+        }
+        Ok(total)
+    };
+    Ok(app.store.read(work).await?)
+}
+
+/// Owners of repositories whose runs the caller may put first.
+#[derive(Debug, Clone)]
+pub enum Movable {
+    All,
+    Of(BTreeSet<String>),
+}
+
+impl Movable {
+    /// Whether a repository, as `owner/name`, is among theirs.
+    pub fn has(&self, repo: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Of(owners) => {
+                repo.split_once('/').is_some_and(|(owner, _)| owners.contains(owner))
+            }
+        }
+    }
+}
+
+pub async fn movable(app: &App, caller: &Caller) -> Answer<Movable> {
+    let scopes = caller.scopes(Right::Admin);
+    let work = async move |tx: &mut Tx<'_>| {
+        let mut owners = BTreeSet::new();
+        for scope in &scopes {
+            let Scope::Org(org) = scope else { return Ok(Movable::All) };
+            owners.insert(organizations::get(tx, *scope, *org).await?.name);
+        }
+        Ok(Movable::Of(owners))
+    };
+    Ok(app.store.read(work).await?)
+}
+
+/// A place in the queue as the `next` of a piece.
+fn rank_text(rank: Rank) -> String {
+    let Rank { position, priority, queued, job } = rank;
+    format!("{position}.{}.{}.{}", priority.0, queued.0, job.0)
+}
+
+fn rank(text: &str) -> Answer<Rank> {
+    let rank = || {
+        let mut parts = text.split('.');
+        let rank = Rank {
+            position: parts.next()?.parse().ok()?,
+            priority: Reverse(parts.next()?.parse().ok()?),
+            queued: Timestamp(parts.next()?.parse().ok()?),
+            job: JobId(parts.next()?.parse().ok()?),
+        };
+        parts.next().is_none().then_some(rank)
+    };
+    rank().ok_or_else(not_a_place)
+}
+
+fn not_a_place() -> Failure {
+    Failure::invalid("`after` is not the `next` of an earlier piece")
+}
+
+/// The repository that is asked for, once it is known that the caller may see it, and the run.
+async fn visible(
+    app: &App,
+    caller: &Caller,
+    repo: Option<String>,
+    run: Option<RunId>,
+) -> Answer<Option<RepoId>> {
+    if let Some(run) = run {
+        runs::find(app, caller, Right::Read, run).await?;
+    }
+    let Some(name) = repo else { return Ok(None) };
+    Ok(Some(repos::find(app, caller, Right::Read, &name).await?.0.id))
+}
+
+/// Which of what waits is asked for.
+#[derive(Debug, Clone, Default)]
+pub struct Asked {
+    /// `owner/name`.
+    pub repo: Option<String>,
+    pub run: Option<RunId>,
+    /// The `next` of the piece before.
+    pub after: Option<String>,
 }
 
 /// What waits for concurrency groups, as far as the caller may see it: what was made first in front.
-pub async fn held(app: &App, caller: &Caller, limit: usize) -> Answer<Vec<Held>> {
+pub async fn held(
+    app: &App,
+    caller: &Caller,
+    which: Asked,
+    limit: usize,
+) -> Answer<api::Page<Held>> {
+    let repo = visible(app, caller, which.repo, which.run).await?;
+    let after = which.after.as_deref().map(place).transpose()?;
+    let holds = Holds { repo, run: which.run, after };
     let scopes = caller.scopes(Right::Read);
     let work = async move |tx: &mut Tx<'_>| {
         let mut found = Vec::new();
         for scope in &scopes {
-            found.extend(kiln_store::runs::held(tx, *scope, limit).await?);
+            // One more says whether there are more.
+            found.extend(kiln_store::runs::held(tx, *scope, holds, limit + 1).await?);
         }
-        found.sort_by_key(|held| (held.run.id, held.before));
+        found.sort_by_key(|held| held.place);
+        let more = found.len() > limit;
         found.truncate(limit);
+        let next = found.last().filter(|_| more).map(|last| cursor(last.place));
         let mut names = Names::default();
-        let mut shown = Vec::with_capacity(found.len());
+        let mut items = Vec::with_capacity(found.len());
         for held in found {
-            shown.push(held_shown(tx, &mut names, held).await?);
+            items.push(held_shown(tx, &mut names, held).await?);
         }
-        Ok(shown)
+        Ok(api::Page { items, next })
     };
     Ok(app.store.read(work).await?)
+}
+
+/// A place as the `next` of a piece: the run, and the leg behind a dot.
+fn cursor((run, leg): HeldPlace) -> String {
+    leg.map_or_else(|| run.0.to_string(), |leg| format!("{}.{leg}", run.0))
+}
+
+fn place(cursor: &str) -> Answer<HeldPlace> {
+    let (run, leg) = cursor.split_once('.').map_or((cursor, None), |(run, leg)| (run, Some(leg)));
+    let place = || Some((RunId(run.parse().ok()?), leg.map(str::parse).transpose().ok()?));
+    place().ok_or_else(not_a_place)
 }
 
 async fn held_shown(
@@ -75,7 +191,7 @@ async fn held_shown(
     names: &mut Names,
     held: kiln_store::runs::Held,
 ) -> Result<Held, StoreError> {
-    let kiln_store::runs::Held { run, group, job, holder, before } = held;
+    let kiln_store::runs::Held { run, group, job, holder, before, .. } = held;
     let holder = match holder {
         Some(holder) => Some(Holder {
             run_id: holder.id.0,

@@ -59,6 +59,32 @@ pub async fn list(app: &App, caller: &Caller, page: Page) -> Answer<Vec<(Reposit
     Ok(app.store.read(work).await?)
 }
 
+/// Those of them that have this text in `owner/name`; and after which one there are more.
+pub async fn sift(
+    app: &App,
+    caller: &Caller,
+    text: &str,
+    (after, limit): (Option<i64>, usize),
+) -> Answer<(Vec<(Repository, String)>, Option<i64>)> {
+    let text = text.to_lowercase();
+    let (mut found, mut page) = (Vec::new(), Page { after, limit: Page::LARGEST });
+    loop {
+        let piece = list(app, caller, page).await?;
+        let Some(last) = piece.last().map(|(repo, _)| repo.id.0) else { return Ok((found, None)) };
+        for (repo, owner) in piece {
+            if !format!("{owner}/{}", repo.name).to_lowercase().contains(&text) {
+                continue;
+            }
+            if found.len() == limit {
+                let next = found.last().map(|(repo, _): &(Repository, String)| repo.id.0);
+                return Ok((found, next));
+            }
+            found.push((repo, owner));
+        }
+        page.after = Some(last);
+    }
+}
+
 /// The last run of each of these repositories, which the caller was allowed to see.
 pub async fn last_runs(app: &App, repos: Vec<RepoId>) -> Answer<HashMap<RepoId, RunSummary>> {
     let work = async move |tx: &mut Tx<'_>| kiln_store::runs::latest(tx, &repos).await;

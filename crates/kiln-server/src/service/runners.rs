@@ -42,15 +42,41 @@ async fn listed(app: &App, caller: &Caller, page: Page) -> Answer<Vec<Listed>> {
     Ok(app.store.read(work).await?)
 }
 
-/// The same, and of each whether the caller may tell it something.
-pub async fn list_with_orders(
+/// Those of them that are still known and have this text in their name, a label or another word about them, and of each
+/// whether the caller may tell it something; and after which one there are more.
+pub async fn sift(
     app: &App,
     caller: &Caller,
-    page: Page,
-) -> Answer<Vec<(api::Runner, bool)>> {
-    let found = listed(app, caller, page).await?;
-    let may = |listed: &Listed| may_order(caller, listed);
-    Ok(found.iter().map(|listed| (shown(listed), may(listed))).collect())
+    text: &str,
+    (after, limit): (Option<i64>, usize),
+) -> Answer<(Vec<(api::Runner, bool)>, Option<i64>)> {
+    let text = text.to_lowercase();
+    let (mut found, mut page) = (Vec::new(), Page { after, limit: Page::LARGEST });
+    loop {
+        let piece = listed(app, caller, page).await?;
+        let Some(last) = piece.last().map(|listed| listed.runner.id.0) else {
+            return Ok((found, None));
+        };
+        for listed in &piece {
+            let runner = shown(listed);
+            if runner.status == "forgotten" || !is_about(&runner, &text) {
+                continue;
+            }
+            if found.len() == limit {
+                let next = found.last().map(|(runner, _): &(api::Runner, bool)| runner.id);
+                return Ok((found, next));
+            }
+            found.push((runner, may_order(caller, listed)));
+        }
+        page.after = Some(last);
+    }
+}
+
+fn is_about(runner: &api::Runner, text: &str) -> bool {
+    let owner = runner.owner.as_deref().unwrap_or_default();
+    let words = [&runner.name, &runner.pool, &runner.status, &runner.os, &runner.architecture];
+    let words = words.into_iter().chain(&runner.labels).map(String::as_str);
+    words.chain([owner, &runner.slug]).any(|word| word.to_lowercase().contains(text))
 }
 
 /// Whoever administers the organization of a runner may tell it what to do; shared ones hear administrators of the

@@ -31,7 +31,7 @@ pub struct Named {
     pub run: RunSummary,
     pub repo: RepoName,
     pub workflow: WorkflowName,
-    /// Why the whole run waits, where lists show it.
+    /// Why the whole run waits, if it does.
     pub waits: Option<String>,
 }
 
@@ -117,16 +117,23 @@ async fn name_all(tx: &mut Tx<'_>, found: Vec<RunSummary>) -> Result<Vec<Named>,
     let repos = found.iter().map(|run| run.repo).collect();
     let workflows = found.iter().map(|run| run.workflow).collect();
     names.bring(tx, repos, workflows).await?;
-    let gated = found.iter().filter(|run| run.status == RunStatus::Pending).map(|run| run.id);
-    let gated: Vec<RunId> = gated.collect();
-    let groups = runs::groups_of(tx, &gated).await?;
+    let mut waits = waits(tx, &found).await?;
     let mut named = Vec::with_capacity(found.len());
     for run in found {
-        let group = groups.get(&run.id).filter(|_| run.status == RunStatus::Pending);
-        let waits = group.map(|group| waits_for_group(group, true));
+        let waits = waits.remove(&run.id);
         named.push(Named { waits, ..name(tx, &mut names, run).await? });
     }
     Ok(named)
+}
+
+/// Why those of these runs wait that wait as a whole.
+async fn waits(
+    tx: &mut Tx<'_>,
+    found: &[RunSummary],
+) -> Result<BTreeMap<RunId, String>, StoreError> {
+    let gated = found.iter().filter(|run| run.status == RunStatus::Pending).map(|run| run.id);
+    let groups = runs::groups_of(tx, &gated.collect::<Vec<_>>()).await?;
+    Ok(groups.into_iter().map(|(run, group)| (run, waits_for_group(&group, true))).collect())
 }
 
 /// The last run of each workflow, of one repository or of all that the caller may see; those that ran last first.
@@ -159,7 +166,9 @@ async fn name(tx: &mut Tx<'_>, names: &mut Names, run: RunSummary) -> Result<Nam
 pub async fn look(app: &App, run: RunId) -> Answer<Named> {
     let work = async move |tx: &mut Tx<'_>| {
         let run = runs::get(tx, FIND, run).await?;
-        name(tx, &mut Names::default(), run).await
+        let mut named = name(tx, &mut Names::default(), run).await?;
+        named.waits = waits(tx, std::slice::from_ref(&named.run)).await?.remove(&named.run.id);
+        Ok(named)
     };
     Ok(app.store.read(work).await?)
 }
@@ -316,6 +325,7 @@ pub fn shown(app: &App, named: &Named) -> api::Run {
         sha: run.head_sha.clone(),
         status: run.status.word().to_owned(),
         conclusion: run.conclusion.map(|conclusion| conclusion.github().to_owned()),
+        reason: named.waits.clone(),
         created_at: run.created.rfc3339(),
         started_at: run.started.map(Timestamp::rfc3339),
         ended_at: run.ended.map(Timestamp::rfc3339),
@@ -332,6 +342,7 @@ pub fn detail(app: &App, found: &Attempt) -> api::RunDetail {
         run.attempt = view.attempt;
         status.clone_into(&mut run.status);
         run.conclusion = conclusion.map(|conclusion| conclusion.github().to_owned());
+        run.reason = None;
         run.started_at = view.started.map(Timestamp::rfc3339);
         run.ended_at = view.ended.map(Timestamp::rfc3339);
     }

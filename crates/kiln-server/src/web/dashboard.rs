@@ -34,9 +34,10 @@ pub(super) async fn show(State(app): State<Shared>, visitor: Visitor) -> Shown<H
     let open = |status| RunFilter { status: Some(status), ..RunFilter::default() };
     let shown = Piece::first(SHOWN);
     let running = runs::list(&app, caller, open(RunStatus::InProgress), shown).await?;
-    let waiting = queue::waiting(&app, caller, None, None, SHOWN as usize).await?;
+    let waiting =
+        queue::waiting(&app, caller, queue::Asked::default(), SHOWN as usize).await?.items;
     let broke = broke(&app, caller).await?;
-    let held = queue::held(&app, caller, SHOWN as usize).await?;
+    let held = queue::held(&app, caller, queue::Asked::default(), SHOWN as usize).await?.items;
     let histories = bars::histories(&app, &visitor, None, WORKFLOWS).await?;
     let body = html! {
         div.head { h1 { "Dashboard" } }

@@ -1,11 +1,15 @@
 //! How a page says that it cannot be shown.
 
-use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::extract::{FromRequestParts as _, Request, State};
+use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use kiln_store::StoreError;
 use maud::html;
 
 use super::layout::{self, Section};
+use super::visitor::Visitor;
+use crate::app::Shared;
 use crate::http::error::Failure;
 use crate::http::middleware::no_such_address;
 
@@ -28,9 +32,18 @@ impl From<StoreError> for Wrong {
     }
 }
 
-impl IntoResponse for Wrong {
-    fn into_response(self) -> Response {
-        let status = self.0.status();
+/// What a page said that could not be shown, so that it can be said to somebody.
+#[derive(Debug, Clone)]
+pub(super) struct Refused {
+    status: StatusCode,
+    detail: String,
+}
+
+impl Refused {
+    /// The same page for whoever is signed in.
+    pub(super) fn page(&self, visitor: Option<&Visitor>) -> Html<String> {
+        let Self { status, detail } = self;
+        let status = *status;
         let (title, advice) = match status {
             StatusCode::NOT_FOUND => (
                 "There is nothing here",
@@ -47,14 +60,32 @@ impl IntoResponse for Wrong {
             section.lonely {
                 p.big { (status.as_u16()) }
                 h1 { (title) }
-                p { (sentence(self.0.detail())) }
+                p { (sentence(detail)) }
                 p.quiet { (advice) }
                 p { a.button href="/" { "To the dashboard" } }
             }
         };
-        let page = layout::bare(title, Section::None, None, &body);
-        (status, Html(page.into_string())).into_response()
+        Html(layout::bare(title, Section::None, visitor, &body).into_string())
     }
+}
+
+impl IntoResponse for Wrong {
+    fn into_response(self) -> Response {
+        let refused = Refused { status: self.0.status(), detail: self.0.detail().to_owned() };
+        let mut response = (refused.status, refused.page(None)).into_response();
+        response.extensions_mut().insert(refused);
+        response
+    }
+}
+
+/// A page that says no looks like the others to whoever is signed in.
+pub(super) async fn for_visitor(app: &Shared, parts: &mut Parts, response: Response) -> Response {
+    let Some(refused) = response.extensions().get::<Refused>().cloned() else { return response };
+    let Ok(visitor) = Visitor::from_request_parts(parts, app).await else { return response };
+    let (head, _) = response.into_parts();
+    let page = refused.page(Some(&visitor)).into_response();
+    let (_, body) = page.into_parts();
+    Response::from_parts(head, body)
 }
 
 /// A message with a capital letter and a full stop.
@@ -67,11 +98,14 @@ pub(super) fn sentence(text: &str) -> String {
 }
 
 /// A browser gets a page, a program what programs read.
-pub(super) async fn no_such_page(uri: Uri, headers: HeaderMap) -> Response {
+pub(super) async fn no_such_page(State(app): State<Shared>, request: Request) -> Response {
+    let (mut parts, _) = request.into_parts();
+    let (uri, headers) = (parts.uri.clone(), parts.headers.clone());
     let accepts = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
     let is_browser = accepts.is_some_and(|accepts| accepts.contains("text/html"));
     if is_browser && !uri.path().starts_with("/api/") {
-        let mut response = Wrong(Failure::not_found("page")).into_response();
+        let response = Wrong(Failure::not_found("page")).into_response();
+        let mut response = for_visitor(&app, &mut parts, response).await;
         let policy = header::HeaderValue::from_static(layout::POLICY);
         response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
         return response;

@@ -47,7 +47,7 @@ pub(super) async fn show(
     let only = (files.len() == 1).then(|| files[0].name.clone());
     let wanted = Some(chosen.file).filter(|name| !name.is_empty()).or(only);
     let look = match &wanted {
-        Some(name) => Some(look(&app, artifact, &files, name).await?),
+        Some(name) => Some(look(&app, (artifact, &here), &files, name).await?),
         None => None,
     };
     let body = html! {
@@ -125,13 +125,20 @@ fn branch(folder: &Folder<'_>, here: &str, wanted: Option<&str>, path: &str) -> 
 }
 
 /// One file, as far as it can be shown.
-async fn look(app: &App, artifact: &Artifact, files: &[File], name: &str) -> Answer<Markup> {
+async fn look(
+    app: &App,
+    (artifact, here): (&Artifact, &str),
+    files: &[File],
+    name: &str,
+) -> Answer<Markup> {
     let file = files.iter().find(|file| file.name == name);
     let file = file.ok_or_else(|| Failure::not_found("file"))?;
     let address = previews::address(app, artifact, name);
     let too_large = file.size > previews::LARGEST_FILE;
     let shown = match kind_of(name).1 {
-        _ if too_large => html! { p.calm { "It is too large to be shown here." } },
+        _ if too_large => html! {
+            p.calm { "It is too large to be shown or had alone: " a href=(here) { "download the whole archive" } ", which has it." }
+        },
         Kind::Page => html! {
             p { a href=(address) target="_blank" rel="noopener noreferrer" { "Open it alone" } }
             iframe.preview title={ "Preview of " (name) } src=(address) sandbox="allow-scripts" referrerpolicy="no-referrer" {}

@@ -26,13 +26,14 @@ mod runs;
 mod search;
 mod settings;
 mod sign_in;
+mod sought;
 mod visitor;
 mod workflow;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request};
+use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderValue, header};
-use axum::middleware::{Next, from_fn};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 
@@ -91,7 +92,7 @@ pub(crate) fn router(app: Shared) -> Router {
         .route("/{owner}/{repo}/actions/runs/{run}/job/{job}/follow", get(job::follow))
         .route("/{owner}/{repo}/actions/runs/{run}/job/{job}/search", get(job::search))
         .merge(badge::routes().into_router())
-        .layer(from_fn(page_or_problem))
+        .layer(from_fn_with_state(app.clone(), page_or_problem))
         .layer(from_fn(middleware::in_time))
         .layer(DefaultBodyLimit::max(LARGEST_FORM))
         .merge(assets::routes())
@@ -102,12 +103,15 @@ pub(crate) fn router(app: Shared) -> Router {
 }
 
 /// What looks like an address of the API and is none is answered as the API does.
-async fn page_or_problem(request: Request, next: Next) -> Response {
+async fn page_or_problem(State(app): State<Shared>, request: Request, next: Next) -> Response {
     let first = request.uri().path().split('/').nth(1).unwrap_or_default();
     if NOT_OWNERS.contains(&first) {
         return middleware::no_such_address(request.uri().clone()).await.into_response();
     }
-    let mut response = next.run(request).await;
+    let (mut parts, body) = request.into_parts();
+    let request = Request::from_parts(parts.clone(), body);
+    let response = next.run(request).await;
+    let mut response = failure::for_visitor(&app, &mut parts, response).await;
     let headers = response.headers_mut();
     let policy = HeaderValue::from_static(layout::POLICY);
     headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(policy);

@@ -2,30 +2,53 @@
 
 use std::time::Duration;
 
-use axum::extract::State;
+use axum::extract::{Query, State};
 use axum::response::Html;
 use kiln_core::time::Timestamp;
 use kiln_proto::api;
 use kiln_proto::held::Held;
 use kiln_store::Page as Piece;
+use kiln_store::claims::COUNTED;
+use kiln_store::runs::FIRST;
 use maud::{Markup, html};
+use serde::Deserialize;
 
 use super::failure::{Shown, sentence};
-use super::layout::{Page, Section};
+use super::layout::{Page, Section, form_token};
 use super::parts::{self, Look};
 use super::visitor::Visitor;
 use crate::app::Shared;
+use crate::percent::encoded;
+use crate::service::queue::{Asked, Movable};
 use crate::service::{pause, queue};
 
 /// How many jobs a page has.
-const JOBS: usize = 200;
+const JOBS: usize = 100;
+/// How many runs and jobs that groups hold.
+const HELD: usize = 200;
 /// How many runners are named.
 const NAMES: usize = 4;
 
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Which {
+    /// The page begins behind this place.
+    after: String,
+}
+
 /// S16
-pub(super) async fn show(State(app): State<Shared>, visitor: Visitor) -> Shown<Html<String>> {
-    let waiting = queue::waiting(&app, &visitor.caller, None, None, JOBS).await?;
-    let held = queue::held(&app, &visitor.caller, JOBS).await?;
+pub(super) async fn show(
+    State(app): State<Shared>,
+    visitor: Visitor,
+    Query(which): Query<Which>,
+) -> Shown<Html<String>> {
+    let is_first = which.after.is_empty();
+    let asked = Asked { after: (!is_first).then_some(which.after), ..Asked::default() };
+    let api::Page { items: waiting, next } =
+        queue::waiting(&app, &visitor.caller, asked, JOBS).await?;
+    let movable = queue::movable(&app, &visitor.caller).await?;
+    let total = queue::total(&app, &visitor.caller).await?;
+    let held = queue::held(&app, &visitor.caller, Asked::default(), HELD).await?;
     let queues = pause::queues(&app, &visitor.caller, Piece::first(Piece::LARGEST)).await?;
     let paused = pause::paused(&app, &visitor.caller).await?;
     let body = html! {
@@ -37,16 +60,20 @@ pub(super) async fn show(State(app): State<Shared>, visitor: Visitor) -> Shown<H
             @for repo in &paused.repos {
                 p.notice { (repo.owner) "/" (repo.name) " is paused: " (repo.paused.as_deref().unwrap_or_default()) }
             }
-            @if waiting.is_empty() {
+            @if waiting.is_empty() && !is_first {
+                p.calm { "No job waits that far behind any more." }
+                (pages(is_first, None))
+            } @else if waiting.is_empty() {
                 (parts::empty("No job waits for a runner", &html! { "What is started finds a runner at once." }))
             } @else {
-                p.quiet { (parts::count(waiting.len(), "job waits", "jobs wait"))
-                    @if waiting.len() >= JOBS { ", and perhaps more" } "." }
-                (table(&waiting))
+                p.quiet { (how_many(total)) }
+                (table(&visitor, &waiting, &movable))
+                (pages(is_first, next.as_deref()))
             }
-            @if !held.is_empty() {
-                h2 #held-title { "Held by concurrency groups " span.number { (held.len()) } }
-                ol.waits aria-labelledby="held-title" { @for one in &held { (held_row(one)) } }
+            @if is_first && !held.items.is_empty() {
+                h2 #held-title { "Held by concurrency groups " span.number { (held.items.len()) } }
+                ol.waits aria-labelledby="held-title" { @for one in &held.items { (held_row(one)) } }
+                @if held.next.is_some() { p.quiet { "There are more: " code { "kiln queue" } " lists them all." } }
             }
         }
         section #queues data-part="" aria-labelledby="queues-title" {
@@ -59,7 +86,26 @@ pub(super) async fn show(State(app): State<Shared>, visitor: Visitor) -> Shown<H
     Ok(Page { title: "Queue", section: Section::Queue, live: Some(0), body }.show(&visitor))
 }
 
-fn table(waiting: &[api::Waiting]) -> Markup {
+fn how_many(total: u64) -> String {
+    if total >= u64::from(COUNTED) {
+        return format!("{total} jobs or more wait.");
+    }
+    let number = usize::try_from(total).unwrap_or(usize::MAX);
+    format!("{}.", parts::count(number, "job waits", "jobs wait"))
+}
+
+fn pages(is_first: bool, next: Option<&str>) -> Markup {
+    html! {
+        @if !is_first || next.is_some() {
+            nav.pages aria-label="Pages" {
+                @if !is_first { a.button href="/queue" rel="first" { "First in line" } }
+                @if let Some(next) = next { a.button href={ "/queue?after=" (encoded(next)) } rel="next" { "Next" } }
+            }
+        }
+    }
+}
+
+fn table(visitor: &Visitor, waiting: &[api::Waiting], movable: &Movable) -> Markup {
     html! {
         ol.waits {
             @for job in waiting {
@@ -81,9 +127,25 @@ fn table(waiting: &[api::Waiting]) -> Markup {
                         @if let Some(at) = Timestamp::parse_rfc3339(&job.queued_at) {
                             span.quiet { "waits for " (parts::clocked(Some(at), None)) }
                         }
+                        @if movable.has(&job.repo) { (move_form(visitor, job)) }
                     }
                 }
             }
+        }
+    }
+}
+
+/// The button that puts the run of a job before all others, or back.
+fn move_form(visitor: &Visitor, job: &api::Waiting) -> Markup {
+    let (order, name, title) = if job.priority < FIRST {
+        ("first", "First", "All jobs of its run go before all others")
+    } else {
+        ("usual", "Back in line", "The jobs of its run take their turn")
+    };
+    html! {
+        form method="post" action={ "/" (job.repo) "/actions/runs/" (job.run_id) "/" (order) } {
+            (form_token(visitor))
+            button.small type="submit" title=(title) { (name) }
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Repositories: which there are, and what one has.
 
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use axum::response::Html;
 use kiln_core::access::Right;
 use kiln_store::directory::repositories::Repository;
 use kiln_store::directory::workflows::{self, Workflow};
-use kiln_store::runs::RunFilter;
+use kiln_store::runs::{RunFilter, RunSummary};
 use kiln_store::{Page as Piece, Scope, Tx};
 use maud::{Markup, html};
 
@@ -13,6 +13,7 @@ use super::bars::{self, History};
 use super::failure::Shown;
 use super::layout::{Page, Section};
 use super::parts::{self, Look};
+use super::sought::{ENTRIES, Sought};
 use super::visitor::Visitor;
 use crate::app::{App, Shared};
 use crate::http::error::Answer;
@@ -25,8 +26,13 @@ const HISTORIES: u32 = 50;
 
 type Name = (String, String);
 
-pub(super) async fn list(State(app): State<Shared>, visitor: Visitor) -> Shown<Html<String>> {
-    let found = repos::list(&app, &visitor.caller, Piece::first(Piece::LARGEST)).await?;
+pub(super) async fn list(
+    State(app): State<Shared>,
+    visitor: Visitor,
+    Query(sought): Query<Sought>,
+) -> Shown<Html<String>> {
+    let piece = (sought.after()?, ENTRIES);
+    let (found, next) = repos::sift(&app, &visitor.caller, sought.text(), piece).await?;
     let last = repos::last_runs(&app, found.iter().map(|(repo, _)| repo.id).collect()).await?;
     let rows = found
         .iter()
@@ -34,33 +40,43 @@ pub(super) async fn list(State(app): State<Shared>, visitor: Visitor) -> Shown<H
     let rows: Vec<_> = rows.collect();
     let body = html! {
         div.head { h1 { "Repositories" } }
-        @if rows.is_empty() {
-            (parts::empty("Kiln knows no repository yet", &html! {
-                "In a repository with workflows: " code { "kiln trigger --add" } "."
-            }))
-        } @else {
-            ul.repos {
-                @for (repo, name, last) in &rows {
-                    li data-entry="" {
-                        @match last {
-                            Some(last) => (Look::of_run(last).icon()),
-                            None => (Look::Skipped.icon()),
-                        }
-                        div.what {
-                            a.title href={ "/" (name) } data-open="" { (name) }
-                            p.about { (repo.default_branch) (state(repo)) }
-                        }
-                        @match last {
-                            Some(last) => (parts::when(last.created)),
-                            None => span.quiet { "never ran" },
-                        }
-                    }
-                }
+        @if !(rows.is_empty() && sought.is_plain()) {
+            (sought.form("/repositories", "Filter repositories", "owner/name"))
+        }
+        section #repos data-part="" aria-label="Repositories" {
+            @if rows.is_empty() && !sought.is_plain() {
+                (parts::empty("No repository fits", &html! { "Leave something out of the filter above." }))
+            } @else if rows.is_empty() {
+                (parts::empty("Kiln knows no repository yet", &html! {
+                    "In a repository with workflows: " code { "kiln trigger --add" } "."
+                }))
+            } @else {
+                ul.repos { @for (repo, name, last) in &rows { (repo_row(repo, name, *last)) } }
             }
+            (sought.pages("/repositories", next))
         }
     };
-    let page = Page { title: "Repositories", section: Section::Repositories, live: None, body };
+    let page = Page { title: "Repositories", section: Section::Repositories, live: Some(0), body };
     Ok(page.show(&visitor))
+}
+
+fn repo_row(repo: &Repository, name: &str, last: Option<&RunSummary>) -> Markup {
+    html! {
+        li data-entry="" {
+            @match last {
+                Some(last) => (Look::of_run(last).icon()),
+                None => (Look::Skipped.icon()),
+            }
+            div.what {
+                a.title href={ "/" (name) } data-open="" { (name) }
+                p.about { (repo.default_branch) (state(repo)) }
+            }
+            @match last {
+                Some(last) => (parts::when(last.created)),
+                None => span.quiet { "never ran" },
+            }
+        }
+    }
 }
 
 fn state(repo: &Repository) -> Markup {

@@ -9,27 +9,35 @@ use kiln_core::run::Conclusion;
 use kiln_core::time::Timestamp;
 use kiln_proto::api;
 use kiln_proto::history::RunnerJob;
-use kiln_store::Page as Piece;
 use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::failure::Shown;
 use super::layout::{Page, Section, form_token};
 use super::parts::{self, Look};
+use super::sought::{ENTRIES, Sought};
 use super::visitor::{Posted, Visitor};
 use crate::app::{App, Shared};
 use crate::http::error::{Answer, Failure};
 use crate::service::runners::{self, Order};
 
-pub(super) async fn show(State(app): State<Shared>, visitor: Visitor) -> Shown<Html<String>> {
-    let page = Piece::first(Piece::LARGEST);
-    let mut found = runners::list_with_orders(&app, &visitor.caller, page).await?;
-    found.retain(|(runner, _)| runner.status != "forgotten");
+pub(super) async fn show(
+    State(app): State<Shared>,
+    visitor: Visitor,
+    Query(sought): Query<Sought>,
+) -> Shown<Html<String>> {
+    let piece = (sought.after()?, ENTRIES);
+    let (found, next) = runners::sift(&app, &visitor.caller, sought.text(), piece).await?;
     let work = current(&app, &visitor, found.iter().map(|(runner, _)| runner)).await?;
     let body = html! {
         div.head { h1 { "Runners" } }
+        @if !(found.is_empty() && sought.is_plain()) {
+            (sought.form("/runners", "Filter runners", "name, label, pool, status"))
+        }
         section #runners data-part="" aria-label="Runners" {
-            @if found.is_empty() {
+            @if found.is_empty() && !sought.is_plain() {
+                (parts::empty("No runner fits", &html! { "Leave something out of the filter above." }))
+            } @else if found.is_empty() {
                 (parts::empty("No runner is there", &html! {
                     code { "kiln runners key --owner NAME" } " makes a key, and says how a machine comes in with it."
                 }))
@@ -40,6 +48,7 @@ pub(super) async fn show(State(app): State<Shared>, visitor: Visitor) -> Shown<H
                     }
                 }
             }
+            (sought.pages("/runners", next))
         }
     };
     Ok(Page { title: "Runners", section: Section::Runners, live: Some(0), body }.show(&visitor))

@@ -98,10 +98,17 @@ impl Filter {
         Ok(Glance { from: Some(id), newer: name == "newer", ..newest })
     }
 
-    fn read(&self) -> RunFilter {
+    /// One that does not exist is the caller's mistake: all runs would be the answer to another question.
+    fn read(&self) -> Result<RunFilter, Failure> {
+        let known = STATUSES.iter().map(|(word, _)| *word);
+        if !known.clone().any(|word| word == self.status) {
+            let known: Vec<&str> = known.filter(|word| !word.is_empty()).collect();
+            let message = format!("`{}` is no status; there are {}", self.status, known.join(", "));
+            return Err(Failure::invalid(message));
+        }
         let text = |text: &str| (!text.trim().is_empty()).then(|| text.trim().to_owned());
         let all = [RunStatus::Queued, RunStatus::Pending, RunStatus::InProgress];
-        RunFilter {
+        Ok(RunFilter {
             workflow_named: text(&self.workflow),
             branch: text(&self.branch),
             event: text(&self.event),
@@ -110,7 +117,7 @@ impl Filter {
             conclusion: Conclusion::of_github(&self.status),
             text: text(&self.q),
             ..RunFilter::default()
-        }
+        })
     }
 }
 
@@ -119,7 +126,7 @@ pub(super) async fn all(
     visitor: Visitor,
     Query(filter): Query<Filter>,
 ) -> Shown<Html<String>> {
-    let mut wanted = filter.read();
+    let mut wanted = filter.read()?;
     if !filter.repo.trim().is_empty() {
         let name = filter.repo.trim();
         wanted.repo = Some(repos::find(&app, &visitor.caller, Right::Read, name).await?.0.id);
@@ -189,7 +196,7 @@ pub(super) async fn of_repo(
 ) -> Shown<Html<String>> {
     let name = format!("{owner}/{repo}");
     let (row, _) = repos::find(&app, &visitor.caller, Right::Read, &name).await?;
-    let wanted = RunFilter { repo: Some(row.id), ..filter.read() };
+    let wanted = RunFilter { repo: Some(row.id), ..filter.read()? };
     let found = find(&app, &visitor, &filter, wanted).await?;
     let base = format!("/{name}/actions");
     let filter = Filter { repo: String::new(), ..filter };

@@ -34,7 +34,7 @@ pub use lease::{Beat, Command, Held, Pulse};
 pub(crate) use machines::{Machine, machines};
 pub use tidy::tidy_lanes;
 pub use usage::fold;
-pub use waiting::{WaitingJob, Waits, waiting, why};
+pub use waiting::{Rank, WaitingJob, Waits, waiting, waiting_total, why};
 
 use crate::{StoreError, Tx};
 

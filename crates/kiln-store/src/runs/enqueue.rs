@@ -44,7 +44,10 @@ pub(super) async fn move_in_queue(tx: &mut Tx<'_>, batch: &mut Batch) -> Result<
         for (number, leg) in &open.hood.legs {
             let before = open.before.jobs.get(number);
             let stays = before.is_some_and(|past| {
-                past.is_queued() && leg.state == LegState::Queued && past.leg.timings == leg.timings
+                past.is_queued()
+                    && leg.state == LegState::Queued
+                    && past.leg.timings == leg.timings
+                    && !open.is_moved
             });
             if stays {
                 continue;

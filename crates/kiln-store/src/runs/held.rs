@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kiln_core::id::{JobId, RunId};
+use kiln_core::id::{JobId, RepoId, RunId};
 use kiln_core::run::{Group, Member};
 
 use super::list::{RunSummary, SELECT, summary};
@@ -12,9 +12,23 @@ use crate::{Row, Scope, Sql, StoreError, Tx, Value};
 /// How many groups are looked at.
 const GROUPS: u32 = 500;
 
+/// Which of what waits for groups is asked for; all that are set must be true of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Holds {
+    pub repo: Option<RepoId>,
+    pub run: Option<RunId>,
+    /// What comes after this one.
+    pub after: Option<HeldPlace>,
+}
+
+/// Where something that waits for a group stands among all that do: the run, and which of its legs. It stays the same
+/// while others come and go.
+pub type HeldPlace = (RunId, Option<u32>);
+
 /// A run, or one job of it, that waits for a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
+    pub place: HeldPlace,
     pub run: RunSummary,
     pub group: String,
     /// The job that waits; the whole run if there is none.
@@ -29,27 +43,38 @@ macro_rules! groups {
     ($count:literal) => {
         concat!(
             "SELECT g.name, g.members FROM groups AS g JOIN repositories AS r ON r.id = g.repo_id \
-             WHERE (r.org_id = $1 OR $1 IS NULL) AND ",
+             WHERE (r.org_id = $1 OR $1 IS NULL) AND \
+             (g.repo_id = $2 OR $2 IS NULL) AND ",
             $count,
-            " > 1 ORDER BY g.repo_id, g.name LIMIT $2"
+            " > 1 ORDER BY g.repo_id, g.name LIMIT $3"
         )
     };
 }
 
 /// What the scope sees of it, what was made first in front.
-pub async fn held(tx: &mut Tx<'_>, scope: Scope, limit: usize) -> Result<Vec<Held>, StoreError> {
+pub async fn held(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    holds: Holds,
+    limit: usize,
+) -> Result<Vec<Held>, StoreError> {
     let sql = Sql::of(
         groups!("json_array_length(g.members)"),
         groups!("json_array_length(g.members::json)"),
     );
     let mut waiting: Vec<(Member, usize, String, Option<Member>)> = Vec::new();
-    for row in tx.rows(sql, &[scope.parameter(), GROUPS.into()]).await? {
+    let repo = holds.repo.map(|repo| repo.0);
+    for row in tx.rows(sql, &[scope.parameter(), repo.into(), GROUPS.into()]).await? {
         let (name, group): (String, Group) = (row.get(0)?, group_of(&row.get::<String>(1)?)?);
         let holder = group.holder();
         let own = group.waiting().enumerate();
         waiting.extend(own.map(|(before, member)| (member, before, name.clone(), holder)));
     }
-    waiting.sort_by_key(|(member, before, ..)| (member.run, *before));
+    waiting.retain(|(member, ..)| {
+        let place = place(*member);
+        holds.run.is_none_or(|run| run == place.0) && holds.after.is_none_or(|after| place > after)
+    });
+    waiting.sort_by_key(|(member, ..)| place(*member));
     waiting.truncate(limit);
     let members =
         waiting.iter().flat_map(|(member, _, _, holder)| Some(*member).into_iter().chain(*holder));
@@ -59,9 +84,20 @@ pub async fn held(tx: &mut Tx<'_>, scope: Scope, limit: usize) -> Result<Vec<Hel
     let of = |member: Member| runs.get(&member.run).cloned();
     let shown = waiting.into_iter().filter_map(|(member, before, group, holder)| {
         let job = legs.get(&member).cloned();
-        Some(Held { run: of(member)?, group, job, holder: holder.and_then(of), before })
+        Some(Held {
+            place: place(member),
+            run: of(member)?,
+            group,
+            job,
+            holder: holder.and_then(of),
+            before,
+        })
     });
     Ok(shown.collect())
+}
+
+fn place(member: Member) -> HeldPlace {
+    (RunId(i64::try_from(member.run).unwrap_or(i64::MAX)), member.leg)
 }
 
 async fn summaries(

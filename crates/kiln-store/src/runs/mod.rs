@@ -22,6 +22,7 @@ mod memory;
 mod notes;
 mod open;
 mod picture;
+mod priority;
 mod record;
 mod release;
 mod reports;
@@ -50,7 +51,7 @@ pub use create::{Created, NewRun, REBUILD, asked};
 pub use deployments::{Deployment, DeploymentFilter, deployments};
 pub use facts::Evaluators;
 pub use failed::NewFailedRun;
-pub use held::{Held, groups_of, held};
+pub use held::{Held, HeldPlace, Holds, groups_of, held};
 pub(crate) use job::{JobRow, job_rows, write_jobs};
 pub use list::{
     COUNTED, RunFilter, RunStatus, RunSummary, ends, get, latest, latest_of_workflows, list,
@@ -60,6 +61,7 @@ pub use logs::{LoggedJob, logged, taken_over};
 pub use look::{Look, Looked, look};
 pub(crate) use memory::Memory;
 pub use picture::Picture;
+pub use priority::FIRST;
 pub(crate) use record::{Order, What};
 pub(crate) use release::{Used, charge};
 pub use reports::{Report, ReportAnswer, Reported, Said, report};

@@ -66,6 +66,8 @@ pub(super) struct Open {
     pub(super) placements: BTreeMap<LegNo, Placement>,
     /// Why legs were lost.
     pub(super) reasons: BTreeMap<LegNo, String>,
+    /// Its priority is another one: what waits is placed anew.
+    pub(super) is_moved: bool,
     pub(super) before: Before,
     pub(super) written: Written,
 }
@@ -118,6 +120,7 @@ impl Open {
             effects: Vec::new(),
             placements: BTreeMap::new(),
             reasons: BTreeMap::new(),
+            is_moved: false,
             before: Before::default(),
             written: Written::default(),
         }
@@ -179,6 +182,7 @@ impl Open {
         self.effects.clear();
         self.placements.clear();
         self.reasons.clear();
+        self.is_moved = false;
         self.at_hand.groups.clear();
         self.at_hand.glances.clear();
         if !self.at_hand.legs.iter().eq(self.hood.legs.keys()) {

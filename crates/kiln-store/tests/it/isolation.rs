@@ -115,7 +115,7 @@ async fn directory_questions(tx: &mut Tx<'_>, scope: Scope, of: &World) -> Answe
         runs::look(tx, scope, &in_repo(of), whole());
         runs::look(tx, scope, &runs::RunFilter::default(), whole());
         runs::latest_of_workflows(tx, scope, Some(of.repo), (100, 100));
-        runs::held(tx, scope, 100);
+        runs::held(tx, scope, runs::Holds::default(), 100);
         workflows::named(tx, scope, Some(of.repo), "ci.yml");
         workflows::named(tx, scope, None, "ci.yml");
         tokens::list(tx, scope, of.user, page());

@@ -3,7 +3,7 @@
 use kiln_core::id::{JobId, RunId, RunnerId};
 use kiln_core::run::Conclusion;
 use kiln_store::claims::{self, End, Past, PastJob};
-use kiln_store::runs::{self, Look, Looked, NewRun, RunFilter, RunStatus, Word};
+use kiln_store::runs::{self, Holds, Look, Looked, NewRun, RunFilter, RunStatus, Word};
 use kiln_store::{Refusal, Scope, Store};
 use kiln_testkit::runs::{SYSTEM, Site, add_repository, plan};
 
@@ -115,7 +115,7 @@ on_both!(a_busy_workflow_hides_no_other);
 /// S16 P12
 async fn what_waits_for_a_group_is_listed_with_who_has_it(store: Store) {
     let site = Site::new(store.clone()).await;
-    let (org, ..) = add_repository(&store, "other", "app").await;
+    let (org, repo, ..) = add_repository(&store, "other", "app").await;
     let gated = "on: push\nconcurrency: deploy\njobs: {a: {runs-on: linux, steps: [{run: x}]}}";
     let inside =
         "on: push\njobs: {a: {name: Ship, concurrency: ship, runs-on: linux, steps: [{run: x}]}}";
@@ -123,7 +123,7 @@ async fn what_waits_for_a_group_is_listed_with_who_has_it(store: Store) {
     let (first, second) = (run(gated).await, run(gated).await);
     let (third, fourth) = (run(inside).await, run(inside).await);
     run("on: push\nconcurrency: alone\njobs: {a: {runs-on: linux, steps: [{run: x}]}}").await;
-    let held = write!(store, |tx| runs::held(tx, SYSTEM, 10)).unwrap();
+    let held = write!(store, |tx| runs::held(tx, SYSTEM, Holds::default(), 10)).unwrap();
     let shown: Vec<_> = held
         .iter()
         .map(|held| {
@@ -139,8 +139,23 @@ async fn what_waits_for_a_group_is_listed_with_who_has_it(store: Store) {
             (fourth, "ship", Some((fourth, "Ship")), Some(third), 0)
         ]
     );
-    assert_eq!(write!(store, |tx| runs::held(tx, SYSTEM, 1)).unwrap().len(), 1);
-    assert_eq!(write!(store, |tx| runs::held(tx, Scope::Org(org), 10)).unwrap(), []);
+    assert_eq!(write!(store, |tx| runs::held(tx, SYSTEM, Holds::default(), 1)).unwrap().len(), 1);
+    let some = async |holds: Holds| {
+        let held = write!(store, |tx| runs::held(tx, SYSTEM, holds, 10)).unwrap();
+        held.into_iter().map(|held| held.run.id).collect::<Vec<_>>()
+    };
+    let of = |run| Holds { run: Some(run), ..Holds::default() };
+    assert_eq!(some(of(fourth)).await, [fourth]);
+    assert_eq!(some(of(first)).await, []);
+    assert_eq!(some(Holds { repo: Some(site.repo), ..Holds::default() }).await, [second, fourth]);
+    assert_eq!(some(Holds { repo: Some(repo), ..Holds::default() }).await, []);
+    let after = |place| Holds { after: Some(place), ..Holds::default() };
+    assert_eq!(some(after(held[0].place)).await, [fourth]);
+    assert_eq!(some(after(held[1].place)).await, []);
+    assert_eq!(
+        write!(store, |tx| runs::held(tx, Scope::Org(org), Holds::default(), 10)).unwrap(),
+        []
+    );
     let groups = write!(store, |tx| runs::groups_of(tx, &[first, second, third])).unwrap();
     let groups: Vec<_> = groups.iter().map(|(run, group)| (*run, group.as_str())).collect();
     assert_eq!(groups, [(first, "deploy"), (second, "deploy")]);
@@ -148,7 +163,7 @@ async fn what_waits_for_a_group_is_listed_with_who_has_it(store: Store) {
     for claimed in site.claim(1, 9).await {
         site.finish(&claimed, 1, Conclusion::Success).await;
     }
-    let left = write!(store, |tx| runs::held(tx, SYSTEM, 10)).unwrap();
+    let left = write!(store, |tx| runs::held(tx, SYSTEM, Holds::default(), 10)).unwrap();
     assert_eq!(left, []);
 }
 on_both!(what_waits_for_a_group_is_listed_with_who_has_it);

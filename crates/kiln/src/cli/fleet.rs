@@ -15,6 +15,7 @@ use crate::output::time::span;
     after_long_help = "\
 Examples:
   kiln runners
+  kiln runners show builder-3                what it is, runs and did
   kiln runners key                           lets one runner of the only organization in
   kiln runners key --owner acme              lets one runner of this organization in
   kiln runners key --uses 5 --expires 2h     lets five runners in
@@ -37,6 +38,8 @@ pub(crate) struct RunnersArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RunnersCommand {
+    /// Show one runner: labels, load, what it runs now, and what it did
+    Show(RunnerShowArgs),
     /// Make a registration key, and show the command that starts a runner with it
     Key {
         /// The pool of its runners; made if it does not exist [default: default]
@@ -74,6 +77,20 @@ pub(crate) enum RunnersCommand {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct RunnerShowArgs {
+    /// The runner: its name, slug or number, or the address of its page
+    #[arg(value_name = "RUNNER|URL")]
+    pub(crate) runner: String,
+
+    /// How many of its jobs, the newest first
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) limit: u32,
+
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct RunnerArgs {
     /// The runner: its name, slug or number
     #[arg(value_name = "RUNNER")]
@@ -83,21 +100,29 @@ pub(crate) struct RunnerArgs {
     pub(crate) server: ServerArgs,
 }
 
-/// Show the jobs that wait for a runner, and why
+/// Show what waits for runners and concurrency groups, and why
 ///
 /// For each its position, since when it waits, the reason in words, when it is likely to start, and
 /// who could take it.
 #[derive(Debug, Args)]
-#[command(after_long_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_long_help = "\
 Examples:
   kiln queue
   kiln queue --repo me/app
-  kiln queue --queues        how many wait for which kind of runner
+  kiln queue --queues               how many wait for which kind of runner
+  kiln queue move r-7 --first       before all others
+  kiln queue move r-7 --priority 0  back in line
 
 Exit codes:
-  0  the queue was shown, even if it is empty
-  2  wrong usage, or the server could not be asked")]
+  0  the queue was shown, even if it is empty, or the run was moved
+  2  wrong usage, or the server could not be asked or refused it"
+)]
 pub(crate) struct QueueArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<QueueCommand>,
+
     /// Only jobs of this repository
     #[arg(long, value_name = "OWNER/NAME|URL", conflicts_with = "queues")]
     pub(crate) repo: Option<String>,
@@ -109,6 +134,32 @@ pub(crate) struct QueueArgs {
     /// How many at most
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
+
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum QueueCommand {
+    /// Give a run another priority: what of it waits moves in the queue, what comes later follows
+    ///
+    /// Administrators of the organization may put a run before others; whoever may cancel it may put it back to 0.
+    Move(MoveArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MoveArgs {
+    /// The run, or a job of it: a slug, a number or an address
+    #[arg(value_name = "RUN")]
+    pub(crate) run: String,
+
+    /// Before all others: priority 100
+    #[arg(long, conflicts_with = "priority", required_unless_present = "priority")]
+    pub(crate) first: bool,
+
+    /// From 0, the usual one, to 100, which goes before all others
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..=100))]
+    pub(crate) priority: Option<i64>,
 
     #[command(flatten)]
     pub(crate) server: ServerArgs,

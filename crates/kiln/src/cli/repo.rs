@@ -15,6 +15,7 @@ Examples:
   kiln repo add https://git.example.com/me/app.git
   kiln repo add ~/src/app --name me/app --branch main
   kiln repo list
+  kiln repo show me/app                            workflows, badges, names of secrets
   kiln repo set me/app --branch trunk --source https://git.example.com/me/app.git
   kiln repo set me/app --head-starts urgent=1800,low=-3600
   kiln repo remove me/app
@@ -52,6 +53,8 @@ pub(crate) enum RepoCommand {
         #[command(flatten)]
         server: ServerArgs,
     },
+    /// Show one repository: workflows and their badges, names of secrets, variables
+    Show(OneRepoArgs),
     /// Change what is set of a repository
     Set {
         /// Its name, or the address of one of its pages

@@ -21,6 +21,8 @@ pub(crate) enum Kind {
     Busy,
     /// There is none, or it is not for whoever asks.
     NotFound,
+    /// It is there, and not for whoever asks.
+    Forbidden,
     /// The state of things forbids it.
     Conflict,
     /// Anything else, which will not get better by itself.
@@ -85,7 +87,7 @@ impl ClientError {
                 let of =
                     settings.token.as_ref().map_or("this request", |token| token.source.as_str());
                 (
-                    Kind::Other,
+                    Kind::Forbidden,
                     format!(
                         "not allowed: {said} (token: {of}); `kiln token create NAME --scope …` makes one that may"
                     ),
@@ -245,7 +247,13 @@ mod tests {
             &["who you are", "kiln login https://ci.example", "KILN_TOKEN"],
         );
         check(Some("kpat_x"), 401, &no(401), Kind::Other, &["`--token`", "expired", "kiln login"]);
-        check(Some("kpat_x"), 403, &no(403), Kind::Other, &["not allowed", "kiln token create"]);
+        check(
+            Some("kpat_x"),
+            403,
+            &no(403),
+            Kind::Forbidden,
+            &["not allowed", "kiln token create"],
+        );
         check(None, 404, &no(404), Kind::NotFound, &["there is no such run at https://ci.example"]);
         check(None, 409, &problem(409, "it is over"), Kind::Conflict, &["it is over"]);
         check(None, 422, &problem(422, "bad input"), Kind::Other, &["bad input"]);

@@ -43,6 +43,17 @@ jobs:
           for i in $(seq 1 600); do echo \"tick $i\"; sleep 0.2; done
 ";
 
+/// One run of it at a time.
+const GATED: &str = "\
+name: Deploy
+on: workflow_dispatch
+concurrency: production
+jobs:
+  wait:
+    runs-on: ubuntu-latest
+    steps: [{run: sleep 600}]
+";
+
 /// `kiln up`, and a repository to try it with.
 pub(crate) struct Up {
     pub(crate) place: Place,
@@ -60,6 +71,7 @@ impl Up {
         let app = place.below("app");
         app.file(".github/workflows/ci.yml", WORKFLOW);
         app.file(".github/workflows/slow.yml", SLOW);
+        app.file(".github/workflows/gated.yml", GATED);
         app.git(&["init", "-q", "-b", "main"]);
         app.git(&["add", "-A"]);
         let identity = ["-c", "user.name=me", "-c", "user.email=me@example.com"];
@@ -249,6 +261,86 @@ fn the_queue_says_why_a_job_waits() {
     assert!(up.kiln(&["queue", "--queues"]).code(0).out.contains("ubuntu-latest"));
     let queue = up.kiln(&["queue"]);
     assert!(queue.code(0).out.contains("moving the database"), "{queue:#?}");
+    // One that came later is put first, and back in line.
+    let later = up.trigger("slow.yml");
+    let order = || {
+        let lines = up.kiln(&["queue", "--json"]).code(0).out.clone();
+        let job = |line: &str| serde_json::from_str::<Value>(line).expect("it is JSON");
+        lines.lines().map(|line| job(line)["run_id"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(order(), [1, 2]);
+    let moved = up.kiln(&["queue", "move", &later, "--first"]);
+    assert_eq!(moved.code(0).out, format!("{later} goes before all others\n"));
+    assert_eq!(order(), [2, 1]);
+    let back = up.kiln(&["queue", "move", &later, "--priority", "0", "--json"]);
+    assert_eq!(
+        (&back.code(0).json()["before"], order()),
+        (&Value::from(100), vec![1.into(), 2.into()])
+    );
+    up.kiln(&["queue", "move", &later]).code(2);
+    up.kiln(&["queue", "move", &later, "--priority", "101"]).code(2);
+}
+
+/// S16: a run that a concurrency group holds says so wherever somebody may look for it.
+#[test]
+fn a_run_that_a_group_holds_says_so_everywhere() {
+    let up = Up::new();
+    let (first, second) = (up.trigger("gated.yml"), up.trigger("gated.yml"));
+    let reason = "the run waits for the concurrency group `production`";
+    let says = |args: &[&str], words: &[&str]| {
+        let answer = up.kiln(args);
+        for word in words {
+            assert!(answer.code(0).out.contains(word), "`{word}` is missing: {answer:#?}");
+        }
+    };
+    let has_it = format!("{first} (Deploy #1) has it");
+    says(&["show", &second], &["○", "pending", reason]);
+    says(&["queue"], &["HELD", reason, &second, &has_it]);
+    says(&["status"], &[reason, &second]);
+    says(&["doctor", &second], &[&format!("{second} is pending: {reason}"), &has_it]);
+    let json = |args: &[&str]| up.kiln(args).code(0).json();
+    assert_eq!(json(&["show", &second, "--json"])["reason"], reason);
+    assert_eq!(json(&["queue", "--json"])["group"], "production");
+    assert_eq!(json(&["status", "--json"])["held"][0]["slug"], second);
+    let (mut plain, lines) = up.follow(&["watch", &second]);
+    let (mut events, told) = up.follow(&["watch", &second, "--json"]);
+    until(&lines, |line| line == reason);
+    let told = until(&told, |line| line.contains("\"run_waits\""));
+    assert!(told.contains(reason), "{told}");
+    up.kiln(&["cancel", &first]).code(0);
+    until(&lines, |line| line.contains("wait │ started"));
+    assert!(!up.kiln(&["queue"]).code(0).out.contains("HELD"));
+    up.kiln(&["cancel", &second, "--force"]).code(0);
+    assert_eq!(plain.wait().expect("it ends").code(), Some(130));
+    assert_eq!(events.wait().expect("it ends").code(), Some(130));
+}
+
+/// O8: what the pages of a runner and of a repository show can be asked for, too.
+#[test]
+fn a_runner_and_a_repository_are_shown() {
+    let up = Up::new();
+    up.kiln(&["trigger", "ci.yml", "--add", "--watch"]).code(1);
+    let runner = up.kiln(&["runners", "--json"]).code(0).json();
+    let name = runner["name"].as_str().expect("it has a name").to_owned();
+    let shown = up.kiln(&["runners", "show", &name]);
+    for words in ["labels: ", "jobs done", "greet", "verdict", "✗ failed", "✓ succeeded"] {
+        assert!(shown.code(0).out.contains(words), "`{words}` is missing: {shown:#?}");
+    }
+    let server = up.kiln(&["whoami", "--json"]).code(0).json()["server"].clone();
+    let page = format!("{}/runners/{}", server.as_str().expect("an address"), runner["id"]);
+    let json = up.kiln(&["runners", "show", &page, "--limit", "1", "--json"]).code(0).json();
+    assert_eq!((&json["name"], &json["history"][0]["name"]), (&runner["name"], &"verdict".into()));
+    assert_eq!(json["history"].as_array().map(Vec::len), Some(1));
+    up.kiln(&["runners", "show", "nobody"]).code(2);
+    let repo = up.kiln(&["repo", "show", "local/app"]);
+    for words in ["local/app", "/local/app/badge.svg", "workflows/ci.yml/badge.svg", "none"] {
+        assert!(repo.code(0).out.contains(words), "`{words}` is missing: {repo:#?}");
+    }
+    let json = up.kiln(&["repo", "show", "local/app", "--json"]).code(0).json();
+    assert_eq!(
+        (&json["secrets"], &json["variables"]),
+        (&Value::Array(vec![]), &Value::Array(vec![]))
+    );
 }
 
 /// C6: who uses what is shown, and what nobody uses can be collected.

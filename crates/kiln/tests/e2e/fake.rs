@@ -194,6 +194,7 @@ pub(crate) fn run(status: &str, conclusion: Option<&str>, jobs: Vec<Job>) -> Run
             sha: "0".repeat(40),
             status: status.to_owned(),
             conclusion: conclusion.map(str::to_owned),
+            reason: None,
             created_at: "2026-11-16T05:28:00.000Z".to_owned(),
             started_at: Some("2026-11-16T05:28:03.000Z".to_owned()),
             ended_at: conclusion.map(|_| "2026-11-16T05:29:15.000Z".to_owned()),

@@ -157,7 +157,7 @@ async fn elsewhere(
     }
     shelf.breaks -= 1;
     let some = bytes[from..bytes.len().min(from + 1_000)].to_vec();
-    let pieces = [Ok(axum::body::Bytes::from(some)), Err(std::io::Error::other("the end"))];
+    let pieces = [Ok(Bytes::from(some)), Err(io::Error::other("the end"))];
     let length = [(header::CONTENT_LENGTH, (bytes.len() - from).to_string())];
     (status, length, axum::body::Body::from_stream(futures_util::stream::iter(pieces)))
         .into_response()

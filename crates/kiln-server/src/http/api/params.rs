@@ -147,6 +147,8 @@ pub(super) struct OfQueue {
     pub(super) repo: Option<String>,
     /// The number or slug of a run.
     pub(super) run: Option<String>,
+    /// The `next` of the piece before.
+    pub(super) after: Option<String>,
     /// How many, 500 at most.
     #[param(minimum = 1, maximum = 500)]
     pub(super) limit: Option<usize>,
@@ -157,6 +159,12 @@ pub(super) struct OfQueue {
 #[serde(default)]
 #[into_params(parameter_in = Query)]
 pub(super) struct OfHeld {
+    /// `owner/name`.
+    pub(super) repo: Option<String>,
+    /// The number or slug of a run.
+    pub(super) run: Option<String>,
+    /// The `next` of the piece before.
+    pub(super) after: Option<String>,
     /// How many, 500 at most.
     #[param(minimum = 1, maximum = 500)]
     pub(super) limit: Option<usize>,

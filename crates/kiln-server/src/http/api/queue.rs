@@ -23,8 +23,10 @@ pub(super) fn routes() -> Routes {
     Routes::new().routes(routes!(waiting)).routes(routes!(held))
 }
 
-/// Jobs that wait for a runner, with position, reason and estimate; the first in line first. It is a look
-/// at the front of the queue, without a next page.
+/// Jobs that wait for a runner, with position, reason and estimate; the first in line first
+///
+/// `next` leads on behind the last job of a piece, also when those before it were handed out meanwhile. No more than the
+/// first 20,000 places of all lines together are looked at.
 #[utoipa::path(
     get, path = "/api/queue", tag = "queues", params(OfQueue),
     responses((status = 200, body = api::Page<api::Waiting>), Problems)
@@ -36,12 +38,11 @@ async fn waiting(
 ) -> Answer<Reply<api::Page<api::Waiting>>> {
     let run = filter.run.as_deref().map(run_id).transpose()?;
     let limit = filter.limit.unwrap_or(USUAL).clamp(1, MOST);
-    let items = queue::waiting(&app, &caller, filter.repo, run, limit).await?;
-    Ok(Reply(api::Page { items, next: None }))
+    let which = queue::Asked { repo: filter.repo, run, after: filter.after };
+    queue::waiting(&app, &caller, which, limit).await.map(Reply)
 }
 
-/// Runs and jobs that wait for a concurrency group, with who has it; what was made first comes first. There is no next
-/// page.
+/// Runs and jobs that wait for a concurrency group, with who has it; what was made first comes first
 #[utoipa::path(
     get, path = "/api/queue/held", tag = "queues", params(OfHeld),
     responses((status = 200, body = api::Page<Held>), Problems)
@@ -52,6 +53,7 @@ async fn held(
     Query(filter): Query<OfHeld>,
 ) -> Answer<Reply<api::Page<Held>>> {
     let limit = filter.limit.unwrap_or(USUAL).clamp(1, MOST);
-    let items = queue::held(&app, &caller, limit).await?;
-    Ok(Reply(api::Page { items, next: None }))
+    let run = filter.run.as_deref().map(run_id).transpose()?;
+    let which = queue::Asked { repo: filter.repo, run, after: filter.after };
+    queue::held(&app, &caller, which, limit).await.map(Reply)
 }

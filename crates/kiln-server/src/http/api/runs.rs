@@ -15,7 +15,7 @@ use super::params::{OfAttempt, OfRuns, OfSummaries};
 use crate::app::{App, Shared};
 use crate::auth::Caller;
 use crate::http::error::{Answer, Failure};
-use crate::http::extract::{OptionalJson, Path, Query as Params};
+use crate::http::extract::{Json, OptionalJson, Path, Query as Params};
 use crate::http::openapi::Problems;
 use crate::http::routes::{Routes, routes};
 use crate::service::{annotations, change, repos, runs, summaries};
@@ -32,6 +32,7 @@ pub(super) fn routes() -> Routes {
         .routes(routes!(cancel))
         .routes(routes!(force_cancel))
         .routes(routes!(rerun))
+        .routes(routes!(prioritize))
 }
 
 /// A run by its number or slug. What cannot be one names nothing.
@@ -44,7 +45,10 @@ pub(in crate::http) fn status_of(word: &str) -> Answer<RunStatus> {
     let all = [RunStatus::Queued, RunStatus::Pending, RunStatus::InProgress, RunStatus::Completed];
     let found = all.into_iter().find(|status| status.word() == word);
     found.ok_or_else(|| {
-        Failure::invalid("`status` is one of queued, pending, in_progress, completed")
+        Failure::invalid(
+            "`status` is one of queued, pending, in_progress, completed; how runs ended is `conclusion`: \
+             success, failure, cancelled, skipped, timed_out, startup_failure",
+        )
     })
 }
 
@@ -207,4 +211,21 @@ async fn rerun(
     let attempt = change::rerun(&app, &caller, run, what).await?;
     let again = api::Rerunning { id: run.0, slug: run.slug(), attempt };
     Ok((StatusCode::CREATED, Reply(again)))
+}
+
+/// Moves what a run has in the queue, and what of it comes there later; what runs already goes on.
+#[utoipa::path(
+    post, path = "/api/runs/{run}/priority", tag = "runs",
+    params(("run" = String, Path)), request_body = api::Prioritize,
+    responses((status = 200, body = api::Prioritized), Problems)
+)]
+async fn prioritize(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path(run): Path<String>,
+    Json(asked): Json<api::Prioritize>,
+) -> Answer<Reply<api::Prioritized>> {
+    let (run, priority) = (run_id(&run)?, asked.priority);
+    let before = change::prioritize(&app, &caller, run, priority).await?;
+    Ok(Reply(api::Prioritized { id: run.0, slug: run.slug(), priority, before }))
 }

@@ -8,9 +8,11 @@ use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use kiln_core::access::Right;
 use kiln_proto::github::{Secret, Secrets, Variable, Variables};
+use kiln_store::directory::environments;
 use kiln_store::directory::holder::Holder;
 use kiln_store::directory::secrets::SecretName;
 use kiln_store::directory::variables;
+use kiln_store::{Scope, Tx};
 
 use super::list::{Asked, Paging, Window};
 use super::{account, shape};
@@ -33,6 +35,12 @@ pub(super) fn routes() -> Routes {
         .routes(routes!(variables_of_repo))
         .routes(routes!(variable_of_repo))
         .routes(routes!(variables_of_organization))
+        .routes(routes!(secret_of_organization))
+        .routes(routes!(variable_of_organization))
+        .routes(routes!(secrets_of_environment))
+        .routes(routes!(secret_of_environment))
+        .routes(routes!(variables_of_environment))
+        .routes(routes!(variable_of_environment))
 }
 
 async fn of_repo(app: &App, caller: &Caller, owner: &str, repo: &str) -> Answer<Whose> {
@@ -49,6 +57,31 @@ async fn above_repo(app: &App, caller: &Caller, owner: &str, repo: &str) -> Answ
 async fn of_organization(app: &App, caller: &Caller, org: &str) -> Answer<Whose> {
     let found = account::find(app, caller, Right::Write, org).await?;
     Ok((found.id, Holder::Org(found.id)))
+}
+
+async fn of_environment(
+    app: &App,
+    caller: &Caller,
+    (owner, repo, environment): &(String, String, String),
+) -> Answer<Whose> {
+    let found = repos::find(app, caller, Right::Write, &format!("{owner}/{repo}")).await?.0;
+    let (scope, id, name) = (Scope::Org(found.org), found.id, environment.clone());
+    let work = async move |tx: &mut Tx<'_>| environments::by_name(tx, scope, id, &name).await;
+    let environment = app.store.read(work).await?;
+    Ok((found.org, Holder::Environment(environment.id)))
+}
+
+/// A secret by its name, whatever its capitals.
+async fn one_secret(app: &App, whose: Whose, name: &str) -> Answer<Reply<Secret>> {
+    let all = all_secrets(app, whose).await?;
+    let found = all.into_iter().find(|secret| secret.name.eq_ignore_ascii_case(name));
+    found.map(Reply).ok_or_else(|| Failure::not_found("secret"))
+}
+
+async fn one_variable(app: &App, whose: Whose, name: &str) -> Answer<Reply<Variable>> {
+    let all = all_variables(app, whose).await?;
+    let found = all.into_iter().find(|variable| variable.name.eq_ignore_ascii_case(name));
+    found.map(Reply).ok_or_else(|| Failure::not_found("variable"))
 }
 
 async fn all_secrets(app: &App, whose: Whose) -> Answer<Vec<Secret>> {
@@ -134,9 +167,7 @@ async fn secret_of_repo(
     Path((owner, repo, name)): Path<(String, String, String)>,
 ) -> Answer<Reply<Secret>> {
     let whose = of_repo(&app, &caller, &owner, &repo).await?;
-    let all = all_secrets(&app, whose).await?;
-    let found = all.into_iter().find(|secret| secret.name.eq_ignore_ascii_case(&name));
-    found.map(Reply).ok_or_else(|| Failure::not_found("secret"))
+    one_secret(&app, whose, &name).await
 }
 
 #[utoipa::path(
@@ -173,9 +204,7 @@ async fn variable_of_repo(
     Path((owner, repo, name)): Path<(String, String, String)>,
 ) -> Answer<Reply<Variable>> {
     let whose = of_repo(&app, &caller, &owner, &repo).await?;
-    let all = all_variables(&app, whose).await?;
-    let found = all.into_iter().find(|variable| variable.name.eq_ignore_ascii_case(&name));
-    found.map(Reply).ok_or_else(|| Failure::not_found("variable"))
+    one_variable(&app, whose, &name).await
 }
 
 #[utoipa::path(
@@ -214,4 +243,92 @@ async fn variables_above_repo(
 ) -> Listed<Variables> {
     let whose = above_repo(&page.app, &page.caller, &owner, &repo).await?;
     page.variables(whose).await
+}
+
+#[utoipa::path(
+    get, path = "/api/v3/orgs/{org}/actions/secrets/{name}", tag = "github",
+    params(("org" = String, Path), ("name" = String, Path)),
+    responses((status = 200, body = Secret), Problems)
+)]
+async fn secret_of_organization(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path((org, name)): Path<(String, String)>,
+) -> Answer<Reply<Secret>> {
+    let whose = of_organization(&app, &caller, &org).await?;
+    one_secret(&app, whose, &name).await
+}
+
+#[utoipa::path(
+    get, path = "/api/v3/orgs/{org}/actions/variables/{name}", tag = "github",
+    params(("org" = String, Path), ("name" = String, Path)),
+    responses((status = 200, body = Variable), Problems)
+)]
+async fn variable_of_organization(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path((org, name)): Path<(String, String)>,
+) -> Answer<Reply<Variable>> {
+    let whose = of_organization(&app, &caller, &org).await?;
+    one_variable(&app, whose, &name).await
+}
+
+#[utoipa::path(
+    get, path = "/repos/{owner}/{repo}/environments/{environment_name}/secrets", tag = "github",
+    params(("owner" = String, Path), ("repo" = String, Path), ("environment_name" = String, Path), Paging),
+    responses((status = 200, body = Secrets), Problems)
+)]
+async fn secrets_of_environment(
+    page: Page,
+    Path(place): Path<(String, String, String)>,
+) -> Listed<Secrets> {
+    let whose = of_environment(&page.app, &page.caller, &place).await?;
+    page.secrets(whose).await
+}
+
+#[utoipa::path(
+    get, path = "/repos/{owner}/{repo}/environments/{environment_name}/secrets/{name}", tag = "github",
+    params(
+        ("owner" = String, Path), ("repo" = String, Path), ("environment_name" = String, Path),
+        ("name" = String, Path)
+    ),
+    responses((status = 200, body = Secret), Problems)
+)]
+async fn secret_of_environment(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path((owner, repo, environment, name)): Path<(String, String, String, String)>,
+) -> Answer<Reply<Secret>> {
+    let whose = of_environment(&app, &caller, &(owner, repo, environment)).await?;
+    one_secret(&app, whose, &name).await
+}
+
+#[utoipa::path(
+    get, path = "/repos/{owner}/{repo}/environments/{environment_name}/variables", tag = "github",
+    params(("owner" = String, Path), ("repo" = String, Path), ("environment_name" = String, Path), Paging),
+    responses((status = 200, body = Variables), Problems)
+)]
+async fn variables_of_environment(
+    page: Page,
+    Path(place): Path<(String, String, String)>,
+) -> Listed<Variables> {
+    let whose = of_environment(&page.app, &page.caller, &place).await?;
+    page.variables(whose).await
+}
+
+#[utoipa::path(
+    get, path = "/repos/{owner}/{repo}/environments/{environment_name}/variables/{name}", tag = "github",
+    params(
+        ("owner" = String, Path), ("repo" = String, Path), ("environment_name" = String, Path),
+        ("name" = String, Path)
+    ),
+    responses((status = 200, body = Variable), Problems)
+)]
+async fn variable_of_environment(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path((owner, repo, environment, name)): Path<(String, String, String, String)>,
+) -> Answer<Reply<Variable>> {
+    let whose = of_environment(&app, &caller, &(owner, repo, environment)).await?;
+    one_variable(&app, whose, &name).await
 }

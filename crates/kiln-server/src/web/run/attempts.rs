@@ -1,5 +1,7 @@
 //! The attempts of a run side by side: how each job ended in each of them, and how long it took.
 
+use std::collections::HashMap;
+
 use maud::{Markup, html};
 
 use super::{head, job_address};
@@ -20,10 +22,10 @@ pub(super) fn show(attempts: &[Attempt], chosen: u32) -> Markup {
                     @for one in attempts { (column(one, chosen)) }
                 } }
                 tbody {
-                    @for name in names(attempts) {
+                    @for (name, jobs) in rows(attempts) {
                         tr {
                             th scope="row" { (name) }
-                            @for one in attempts { (cell(one, name)) }
+                            @for (one, job) in attempts.iter().zip(jobs) { (cell(one, job)) }
                         }
                     }
                 }
@@ -48,19 +50,24 @@ fn column(one: &Attempt, chosen: u32) -> Markup {
     }
 }
 
-/// The jobs of all attempts, in the order of the first that has them.
-fn names(attempts: &[Attempt]) -> Vec<&str> {
-    let mut names: Vec<&str> = Vec::new();
-    for job in attempts.iter().flat_map(|one| &one.jobs) {
-        if !names.contains(&job.name.as_str()) {
-            names.push(&job.name);
+/// The jobs of all attempts, in the order of the first that has them, with what each attempt has of them.
+fn rows(attempts: &[Attempt]) -> Vec<(&str, Vec<Option<&Seen>>)> {
+    let mut rows: Vec<(&str, Vec<Option<&Seen>>)> = Vec::new();
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    for (at, one) in attempts.iter().enumerate() {
+        for job in &one.jobs {
+            let place = *places.entry(&job.name).or_insert_with(|| {
+                rows.push((&job.name, vec![None; attempts.len()]));
+                rows.len() - 1
+            });
+            rows[place].1[at].get_or_insert(job);
         }
     }
-    names
+    rows
 }
 
-fn cell(one: &Attempt, name: &str) -> Markup {
-    let Some(job) = one.jobs.iter().find(|job| job.name == name) else {
+fn cell(one: &Attempt, job: Option<&Seen>) -> Markup {
+    let Some(job) = job else {
         return html! { td.quiet { "not part of it" } };
     };
     let look = Look::of_job(job);

@@ -15,6 +15,7 @@ use axum::extract::{Path, Query, State};
 use axum::response::{Html, IntoResponse as _, Redirect, Response};
 use kiln_core::access::Right;
 use kiln_core::id::{JobId, RunId};
+use kiln_store::runs::FIRST;
 use maud::{Markup, html};
 use serde::Deserialize;
 
@@ -163,6 +164,11 @@ pub(super) async fn order(
         "cancel" | "force-cancel" => {
             change::cancel(&app, caller, id, None, order == "force-cancel").await?;
             None
+        }
+        "first" | "usual" => {
+            let priority = if order == "first" { FIRST } else { 0 };
+            change::prioritize(&app, caller, id, priority).await?;
+            return Ok(Redirect::to("/queue").into_response());
         }
         "rerun" => Some(change::What::All),
         "rerun-failed" => Some(change::What::Failed),

@@ -6,24 +6,27 @@ mod source;
 use std::collections::{BTreeMap, BTreeSet};
 
 use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse as _, Redirect, Response};
 use kiln_core::access::Right;
-use kiln_store::Page as Piece;
+use kiln_store::directory::environments;
 use kiln_store::directory::repositories::Repository;
 use kiln_store::runs::RunFilter;
+use kiln_store::{Page as Piece, Scope, Tx};
 use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::failure::Shown;
 use super::layout::{Page, Section, form_token};
 use super::visitor::{Posted, Visitor};
-use crate::app::Shared;
-use crate::http::error::Failure;
+use crate::app::{App, Shared};
+use crate::http::error::{Answer, Failure};
 use crate::percent::encoded;
 use crate::service::runs::Named;
 use crate::service::trigger::{self, Ask};
 use crate::service::workflows::{self, File, Unreadable};
 use crate::service::{repos, runs};
+use form::{Offer, Sent};
 
 const RUNS: u32 = 10;
 
@@ -39,18 +42,29 @@ pub(super) struct Which {
 pub(super) async fn show(
     State(app): State<Shared>,
     visitor: Visitor,
-    Path((owner, repo, file)): Path<Place>,
+    Path(place): Path<Place>,
     Query(which): Query<Which>,
 ) -> Shown<Html<String>> {
+    page(&app, &visitor, place, &which.reference, None).await
+}
+
+/// The page, perhaps with a form that was sent and could not be used.
+async fn page(
+    app: &App,
+    visitor: &Visitor,
+    (owner, repo, file): Place,
+    reference: &str,
+    sent: Option<&Sent>,
+) -> Shown<Html<String>> {
     let name = format!("{owner}/{repo}");
-    let (row, _) = repos::find(&app, &visitor.caller, Right::Read, &name).await?;
-    let read = workflows::file_of(&app, &row, &file, Some(&which.reference)).await?;
+    let (row, _) = repos::find(app, &visitor.caller, Right::Read, &name).await?;
+    let read = workflows::file_of(app, &row, &file, Some(reference)).await?;
     let filter = RunFilter {
         repo: Some(row.id),
         workflow_named: Some(file.clone()),
         ..RunFilter::default()
     };
-    let latest = runs::list(&app, &visitor.caller, filter, Piece::first(RUNS)).await?;
+    let latest = runs::list(app, &visitor.caller, filter, Piece::first(RUNS)).await?;
     if latest.is_empty() && read.is_err() {
         return Err(Failure::not_found("workflow").into());
     }
@@ -60,9 +74,10 @@ pub(super) async fn show(
     let here = format!("/{name}/actions/workflows/{encoded_name}");
     let chosen = match &read {
         Ok(file) => file.reference.as_str(),
-        Err(_) if which.reference.trim().is_empty() => &row.default_branch,
-        Err(_) => which.reference.trim(),
+        Err(_) if reference.trim().is_empty() => &row.default_branch,
+        Err(_) => reference.trim(),
     };
+    let environments = if may_start { environments_of(app, &row).await? } else { Vec::new() };
     let findings = read.as_ref().map(File::findings).unwrap_or_default();
     let body = html! {
         div.head {
@@ -70,11 +85,11 @@ pub(super) async fn show(
                 p.crumbs { a href={ "/" (name) } { (name) } span aria-hidden="true" { "/" } span { "Workflows" } }
                 h1 { (title) }
             }
-            @if let Ok(file) = &read { @if may_start { (switch(&visitor, &here, file)) } }
+            @if let Ok(file) = &read { @if may_start { (switch(visitor, &here, file)) } }
         }
         (elsewhere(&here, chosen, &row, &latest))
         @match &read {
-            Ok(file) => (about(&visitor, &here, file, may_start)),
+            Ok(file) => (about(visitor, &here, file, may_start.then_some((&environments[..], sent)))),
             Err(reason) => p.notice { (why(reason, chosen)) },
         }
         (source::verdict(&findings))
@@ -86,7 +101,16 @@ pub(super) async fn show(
         @if let Ok(file) = &read { (source::show(file, &findings)) }
     };
     let page = Page { title: &title, section: Section::Repositories, live: Some(0), body };
-    Ok(page.show(&visitor))
+    Ok(page.show(visitor))
+}
+
+/// The names of the repository's environments.
+async fn environments_of(app: &App, repo: &Repository) -> Answer<Vec<String>> {
+    let (scope, id) = (Scope::Org(repo.org), repo.id);
+    let work = async move |tx: &mut Tx<'_>| {
+        environments::list(tx, scope, id, Piece::first(Piece::LARGEST)).await
+    };
+    Ok(app.store.read(work).await?.into_iter().map(|one| one.name).collect())
 }
 
 /// Where else to look at it: another branch, tag or commit.
@@ -113,17 +137,21 @@ fn why(reason: &Unreadable, chosen: &str) -> String {
     }
 }
 
-/// The form that starts it, or why there is none.
-fn about(visitor: &Visitor, here: &str, file: &File, may_start: bool) -> Markup {
+/// The form that starts it, or why there is none. Whoever may start it brings environments, and what they sent before.
+fn about(
+    visitor: &Visitor,
+    here: &str,
+    file: &File,
+    starter: Option<(&[String], Option<&Sent>)>,
+) -> Markup {
     let workflow = &file.checked.workflow;
     let by_hand = workflow.triggers.iter().any(|trigger| &*trigger.event == "workflow_dispatch");
     html! {
         @if !file.is_enabled() {
             p.notice { "It is disabled and starts no runs." }
-        } @else if may_start && by_hand {
-            @if let Ok(plan) = &workflow.plan {
-                (form::show(visitor, here, &file.reference, &plan.root().dispatch_inputs))
-            }
+        } @else if let (true, Some((environments, sent)), Ok(plan)) = (by_hand, starter, &workflow.plan) {
+            @let (reference, inputs) = (file.reference.as_str(), &plan.root().dispatch_inputs[..]);
+            (form::show(visitor, here, &Offer { reference, inputs, environments, sent }))
         }
     }
 }
@@ -173,14 +201,24 @@ pub(super) async fn dispatch(
         .filter_map(|(key, value)| Some((key.strip_prefix(form::INPUT)?.to_owned(), value)))
         .collect();
     let ask = Ask {
-        workflow: Some(file),
+        workflow: Some(file.clone()),
         event: Some("workflow_dispatch".to_owned()),
-        reference: reference.filter(|reference| !reference.is_empty()),
-        inputs: inputs.into_iter().collect(),
+        reference: reference.clone().filter(|reference| !reference.is_empty()),
+        inputs: inputs.clone().into_iter().collect(),
         strict: true,
         ..Ask::default()
     };
-    let outcome = trigger::trigger(&app, &visitor.caller, &name, ask).await?;
+    let outcome = match trigger::trigger(&app, &visitor.caller, &name, ask).await {
+        // What was typed is not lost: it comes back with what is wrong.
+        Err(wrong) if wrong.status() == StatusCode::UNPROCESSABLE_ENTITY => {
+            let reference = reference.unwrap_or_default();
+            let sent = Sent { reference, inputs, problem: wrong.detail().to_owned() };
+            let place = (owner, repo, file);
+            let page = page(&app, &visitor, place, &sent.reference, Some(&sent)).await?;
+            return Ok((wrong.status(), page).into_response());
+        }
+        outcome => outcome?,
+    };
     let run = outcome.started.first().map(|started| started.run);
     let run = run.ok_or_else(|| Failure::invalid("the dispatch started nothing"))?;
     Ok(Redirect::to(&format!("/{name}/actions/runs/{run}")).into_response())

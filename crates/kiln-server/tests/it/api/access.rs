@@ -118,7 +118,7 @@ impl Things {
     pub(super) fn named(&self, name: &str, path: &str) -> String {
         match (name, path) {
             ("owner" | "org", _) => "other".to_owned(),
-            ("name", _) => "X".to_owned(),
+            ("name" | "environment_name", _) => "X".to_owned(),
             ("runner_id", _) => self.runner.to_string(),
             ("repo", _) => "secret".to_owned(),
             ("run" | "run_id", _) => self.run.to_string(),
@@ -239,6 +239,8 @@ async fn content(
 pub(super) fn body_for(path: &str) -> Option<Value> {
     if path.ends_with("/pause") {
         Some(json!({ "reason": "x" }))
+    } else if path.ends_with("/priority") {
+        Some(json!({ "priority": 0 }))
     } else if path.ends_with("/keep") {
         Some(json!({ "keep": true }))
     } else if path.ends_with("/resources") {

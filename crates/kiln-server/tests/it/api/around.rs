@@ -1,6 +1,7 @@
 //! What is around runs in GitHub's interface, at both of its places, and who may see it.
 
 use kiln_store::Tx;
+use kiln_store::directory::environments;
 use kiln_store::directory::holder::Holder;
 use kiln_store::directory::members::Role;
 use kiln_store::directory::secrets::{self, Sealed};
@@ -18,9 +19,11 @@ on_both! {
 async fn names_of_secrets_are_for_those_who_may_write_and_values_for_nobody(server: Server) {
     let place = server.repository("acme", "app").await;
     let other = server.repository("evil", "app").await;
-    let (org, repo) = (Holder::Org(place.org), Holder::Repo(place.repo));
+    let (org, repo, id) = (Holder::Org(place.org), Holder::Repo(place.repo), place.repo);
     let work = async move |tx: &mut Tx<'_>| {
-        for (holder, name) in [(repo, "PASSWORD"), (org, "SHARED")] {
+        let at = environments::put(tx, SYSTEM, &somebody(), id, "production", "{}").await?;
+        let environment = Holder::Environment(at);
+        for (holder, name) in [(repo, "PASSWORD"), (org, "SHARED"), (environment, "LIVE")] {
             let sealed = Sealed { key_id: "k".to_owned(), bytes: b"hidden-value".to_vec() };
             secrets::put(tx, SYSTEM, &somebody(), holder, name, sealed).await?;
             variables::put(tx, SYSTEM, &somebody(), holder, name, "in plain").await?;
@@ -36,6 +39,8 @@ async fn names_of_secrets_are_for_those_who_may_write_and_values_for_nobody(serv
         ("/api/v3/orgs/acme/actions/secrets", "secrets", "SHARED"),
         ("/repos/acme/app/actions/variables", "variables", "PASSWORD"),
         ("/api/v3/orgs/acme/actions/variables", "variables", "SHARED"),
+        ("/repos/acme/app/environments/production/secrets", "secrets", "LIVE"),
+        ("/api/v3/repos/acme/app/environments/production/variables", "variables", "LIVE"),
     ];
     for (path, list, name) in all {
         let found = writer.get(path).await.expect(200);
@@ -50,6 +55,20 @@ async fn names_of_secrets_are_for_those_who_may_write_and_values_for_nobody(serv
     let variable = writer.get("/repos/acme/app/actions/variables/PASSWORD").await.expect(200);
     assert_eq!(variable["value"], "in plain");
     writer.get("/repos/acme/app/actions/secrets/none").await.expect(404);
+    writer.get("/repos/acme/app/environments/none/secrets").await.expect(404);
+    for (path, name) in [
+        ("/api/v3/orgs/acme/actions/secrets/shared", "SHARED"),
+        ("/api/v3/orgs/acme/actions/variables/shared", "SHARED"),
+        ("/repos/acme/app/environments/production/secrets/live", "LIVE"),
+        ("/repos/acme/app/environments/production/variables/live", "LIVE"),
+    ] {
+        let one = writer.get(path).await.expect(200);
+        assert_eq!(one["name"], name);
+        assert!(!one.to_string().contains("hidden-value"), "{one}");
+        writer.get(&format!("{path}x")).await.expect(404);
+        reader.get(path).await.expect(403);
+        stranger.get(path).await.expect(404);
+    }
 }
 
 on_both! {

@@ -117,6 +117,7 @@ const ROUTES: &[(&str, &str, Leaves)] = &[
     ),
     ("POST", "/api/runs/{run}/cancel", Row(Usual, Json(r#"{"reason": "x"}"#))),
     ("POST", "/api/runs/{run}/force-cancel", Row(Usual, Json(r#"{"reason": "x"}"#))),
+    ("POST", "/api/runs/{run}/priority", Row(Usual, Json(r#"{"priority": 50}"#))),
     ("POST", "/api/runs/{run}/rerun", Row(Ended, Json("{}"))),
     (
         "POST",

@@ -189,7 +189,7 @@ async fn a_workflow_is_shown_with_its_form_and_its_mistakes(server: Server) {
     page.has(&[
         "<option value=\"there\" selected>",
         "type=\"checkbox\" name=\"input.fast\" value=\"true\" checked",
-        "name=\"input.count\" value=\"3\" required inputmode=\"decimal\"",
+        "type=\"number\" step=\"any\" name=\"input.count\" value=\"3\" required",
         "The place",
         "It has not run yet.",
     ]);
@@ -213,7 +213,14 @@ async fn a_workflow_is_shown_with_its_form_and_its_mistakes(server: Server) {
     assert!(there.starts_with("/acme/app/actions/runs/"), "{there}");
     browser.get(&there).await.expect(200).has(&["workflow_dispatch"]);
     let wrong = [("ref", "main"), ("input.where", "nowhere"), ("input.count", "7")];
-    browser.press("/acme/app/actions/workflows/typed.yml/dispatch", &wrong).await.expect(422);
+    let back = browser.press("/acme/app/actions/workflows/typed.yml/dispatch", &wrong).await;
+    // The form comes back with what was typed, and says at the field what is wrong.
+    back.expect(422).has(&[
+        "id=\"dispatch\" open",
+        "name=\"input.count\" value=\"7\"",
+        "aria-invalid=\"true\" aria-describedby=\"problem.where\"",
+        "id=\"problem.where\" role=\"alert\">The input `where` is `nowhere`, expected one of",
+    ]);
 }
 
 on_both! {

@@ -1,11 +1,13 @@
 //! The page of a workflow: its file with what is wrong beside the lines, at any ref, and its switch.
 
+use kiln_store::Tx;
+use kiln_store::directory::environments;
 use kiln_store::directory::members::Role;
 use serde_json::json;
 
 use super::browser::Browser;
 use crate::api::people::{As, commit, file, person};
-use crate::support::Server;
+use crate::support::{SYSTEM, Server, somebody};
 
 /// An error in line 5, something likely to be wrong in lines 4 and 9.
 const WRONG: &str = "name: Wrong
@@ -136,4 +138,55 @@ async fn a_disabled_workflow_offers_no_form(server: Server) {
     browser.get(here).await.expect(200).has(&["Start it by hand"]);
     browser.press(&format!("{here}/explode"), &[]).await.expect(404);
     browser.press("/acme/app/actions/workflows/none.yml/disable", &[]).await.expect(404);
+}
+
+const TARGET: &str = "on:
+  workflow_dispatch:
+    inputs:
+      target: {type: environment, required: true}
+jobs:
+  build:
+    runs-on: linux
+    steps: [{run: make}]
+";
+
+on_both! {
+    /// O1
+    an_environment_is_chosen_among_those_that_there_are
+}
+
+async fn an_environment_is_chosen_among_those_that_there_are(server: Server) {
+    let place = server.repository("acme", "app").await;
+    let ada = person(&server, "ada", As::administrator()).await;
+    commit(&server, &place, &[("ci.yml", TARGET)]);
+    let browser = Browser::of(&ada).await;
+    let here = "/acme/app/actions/workflows/ci.yml";
+    browser.get(here).await.expect(200).has(&["type=\"text\" name=\"input.target\""]);
+    let repo = place.repo;
+    let work = async move |tx: &mut Tx<'_>| {
+        environments::put(tx, SYSTEM, &somebody(), repo, "production", "{}").await
+    };
+    server.app.store.write(work).await.unwrap();
+    browser.get(here).await.expect(200).has(&[
+        "<select name=\"input.target\" required",
+        "<option value=\"production\">production</option>",
+    ]);
+}
+
+on_both! {
+    /// O1
+    a_page_that_says_no_looks_like_the_others
+}
+
+async fn a_page_that_says_no_looks_like_the_others(server: Server) {
+    let ada = person(&server, "ada", As::administrator()).await;
+    let browser = Browser::of(&ada).await;
+    for (path, status) in
+        [("/acme/none", 404), ("/no/such/page/at/all", 404), ("/runs?status=bogus", 422)]
+    {
+        browser.get(path).await.expect(status).has(&["Signed in as", ">Sign out<"]);
+    }
+    browser.get("/runs?status=bogus").await.has(&["`bogus` is no status", "timed_out"]);
+    let told = ada.get("/api/runs?status=bogus").await.problem(422);
+    assert!(told.contains("in_progress") && told.contains("timed_out"), "{told}");
 }

@@ -65,6 +65,9 @@ async fn nothing_that_people_write_becomes_markup(server: Server) {
         format!("/{name}/actions/runs/{run}?view=waterfall"),
         format!("/{name}/actions/runs/{run}/summary"),
         format!("/{name}/actions/workflows/evil.yml?ref=%3Cscript%3E"),
+        format!("/{name}/logs?q={}", encoded(EVIL)),
+        format!("/runners?q={}", encoded(EVIL)),
+        format!("/repositories?q={}", encoded(EVIL)),
     ];
     let claimed = loop {
         let claimed = world.site.claim(1, 1).await.remove(0);
@@ -88,6 +91,8 @@ async fn nothing_that_people_write_becomes_markup(server: Server) {
         page.lacks(&["<script>alert", "<img", "\"onload=", " style=\"", "javascript:"]);
     }
     // What cannot be shown is not shown as markup, either.
+    let status = format!("/runs?status={}", encoded(EVIL));
+    browser.get(&status).await.expect(422).lacks(&["<script>alert", "<img", "\"onload="]);
     browser.get("/%3Cscript%3Ealert(1)%3C/script%3E").await.expect(404).lacks(&["<script>alert"]);
 }
 

@@ -17,8 +17,8 @@ use crate::claims::lanes::After;
 use crate::sql::{Row, Sql, Value};
 use crate::{StoreError, Tx};
 
-/// How many jobs are looked at to find those that come first.
-const MOST: usize = 2_000;
+/// How many jobs are looked at to find those that come first, at most.
+const MOST: usize = 20_000;
 /// How far jobs before another one in its lane are counted.
 const COUNTED: i64 = 10_000;
 /// How many names of runners are given.
@@ -36,12 +36,13 @@ pub(super) struct Shown {
     ahead: u64,
 }
 
-/// The jobs that are asked for and may be seen.
+/// The jobs that are asked for and may be seen, `reach` of a lane at most.
 pub(super) async fn shown(
     tx: &mut Tx<'_>,
     scope: Scope,
     scene: &Scene,
     waits: &Waits,
+    reach: usize,
 ) -> Result<Vec<Shown>, StoreError> {
     let run = waits.job.map(JobId::run).or(waits.run);
     let visible = |known: &&Known| {
@@ -52,7 +53,7 @@ pub(super) async fn shown(
         scene.lanes.values().filter(visible).map(|known| (known.lane.id, known)).collect();
     let mut shown = match run {
         Some(run) => of_run(tx, run).await?,
-        None => first_of(tx, &visible).await?,
+        None => first_of(tx, &visible, reach).await?,
     };
     let other = |run: RunId| waits.run.is_some_and(|wanted| wanted != run);
     shown.retain(|one| visible.contains_key(&one.lane) && !other(one.job.run()));
@@ -76,16 +77,17 @@ async fn of_run(tx: &mut Tx<'_>, run: RunId) -> Result<Vec<Shown>, StoreError> {
     tx.rows(sql, &[run.0.into(), most.into()]).await?.iter().map(row).collect()
 }
 
-/// The first jobs of these lanes.
+/// The first jobs of these lanes, so many of each at most.
 async fn first_of(
     tx: &mut Tx<'_>,
     lanes: &HashMap<LaneId, &Known>,
+    reach: usize,
 ) -> Result<Vec<Shown>, StoreError> {
     let mut known: Vec<&&Known> = lanes.values().collect();
     known.sort_unstable_by_key(|known| (-known.lane.priority, known.floor, known.lane.id));
     let after: Vec<After> =
         known.iter().take(MOST).map(|known| (known.lane.id, (known.floor, -1))).collect();
-    let piece = (MOST / after.len().max(1)).clamp(1, super::LARGEST);
+    let piece = reach.min(MOST / after.len().max(1)).max(1);
     let places = peek(tx, &after, piece).await?;
     let names = names(tx, &places).await?;
     let mut ahead: HashMap<LaneId, u64> = HashMap::new();

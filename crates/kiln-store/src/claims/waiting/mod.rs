@@ -9,6 +9,7 @@ mod job;
 mod order;
 mod scene;
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use kiln_core::id::{JobId, OrgId, QueueId, RepoId, RunId};
@@ -23,9 +24,6 @@ use job::View;
 use order::Order;
 use scene::Scene;
 
-/// Nobody gets more at once.
-const LARGEST: usize = 500;
-
 /// Which waiting jobs are asked for; all that are set must be true of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Waits {
@@ -34,6 +32,18 @@ pub struct Waits {
     pub job: Option<JobId>,
     /// Who paused the whole server and why, if it is paused.
     pub server_paused: Option<String>,
+    /// Only what stands behind this one.
+    pub after: Option<Rank>,
+}
+
+/// Where a job stands among all that wait: what is smaller is likely to be handed out earlier. Of those that wait in
+/// different lines nobody knows that; they stand as if they waited in one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rank {
+    pub position: u64,
+    pub priority: Reverse<i64>,
+    pub queued: Timestamp,
+    pub job: JobId,
 }
 
 /// A job that waits for a runner.
@@ -65,10 +75,9 @@ pub struct WaitingJob {
 }
 
 impl WaitingJob {
-    /// What is smaller is likely to be handed out earlier. Of those that wait in different lines nobody knows that; they
-    /// stand as if they waited in one.
-    pub fn rank(&self) -> impl Ord + use<> {
-        (self.position, std::cmp::Reverse(self.priority), self.queued, self.job)
+    pub fn rank(&self) -> Rank {
+        let Self { position, priority, queued, job, .. } = *self;
+        Rank { position, priority: Reverse(priority), queued, job }
     }
 }
 
@@ -81,14 +90,42 @@ pub async fn waiting(
     limit: usize,
 ) -> Result<Vec<WaitingJob>, StoreError> {
     let scene = Scene::read(tx).await?;
-    let shown = job::shown(tx, scope, &scene, waits).await?;
+    let behind =
+        waits.after.map_or(0, |after| usize::try_from(after.position).unwrap_or(usize::MAX));
+    // Whoever is the n-th of its lane is at position n or later.
+    let reach = behind.saturating_add(limit);
+    let shown = job::shown(tx, scope, &scene, waits, reach).await?;
     let crews = Crews::gather(&scene, shown.iter().map(|one| &scene.lanes[&one.lane].lane));
     let order = Order::play(tx, policy, &scene, &crews).await?;
     let view = View { scene: &scene, crews: &crews, order: &order, scope, waits };
     let mut jobs: Vec<WaitingJob> = shown.iter().map(|one| view.explain(one)).collect();
     jobs.sort_by_key(WaitingJob::rank);
-    jobs.truncate(limit.min(LARGEST));
+    jobs.drain(..waits.after.map_or(0, |after| end_of(&jobs, after)));
+    jobs.truncate(limit);
     Ok(jobs)
+}
+
+/// How many of these are not behind a job. While it waits it is found where it is now: those before it may be gone.
+fn end_of(jobs: &[WaitingJob], after: Rank) -> usize {
+    match jobs.iter().position(|job| job.job == after.job) {
+        Some(at) => at + 1,
+        None => jobs.partition_point(|job| job.rank() <= after),
+    }
+}
+
+/// How many jobs wait, counted up to [`COUNTED`](crate::claims::COUNTED).
+pub async fn waiting_total(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    repo: Option<RepoId>,
+) -> Result<u64, StoreError> {
+    let sql = "SELECT count(*) FROM (
+                   SELECT 1 FROM lanes AS l JOIN queue AS q ON q.lane_id = l.id AND q.key >= l.floor
+                   WHERE l.active = 1 AND (l.org_id = $1 OR $1 IS NULL) AND (l.repo_id = $2 OR $2 IS NULL) LIMIT $3
+               ) AS first";
+    let repo = repo.map(|repo| repo.0);
+    let values = [scope.parameter(), repo.into(), crate::claims::COUNTED.into()];
+    Ok(tx.one("count", sql, &values).await?.get::<i64>(0)?.unsigned_abs())
 }
 
 /// Why one job waits; nothing if it does not.

@@ -3,6 +3,7 @@
 mod fair;
 mod lanes;
 mod leases;
+mod moved;
 mod prefer;
 mod waiting;
 mod world;

@@ -1,5 +1,6 @@
 //! What is said about jobs that wait.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kiln_core::id::{JobId, OrgId, RunId, RunnerId};
@@ -208,3 +209,43 @@ async fn a_long_queue_is_explained_from_its_beginning(store: Store) {
     assert_eq!(job.reason, format!("{} jobs are before it", job.position - 1));
 }
 on_both!(a_long_queue_is_explained_from_its_beginning);
+
+/// S16: a long queue can be read to its end, page by page, also while its front is handed out.
+async fn a_long_queue_is_read_page_by_page(store: Store) {
+    store.migrate().await.unwrap();
+    let mut depth = Depth::new(&store, 1, 2).await;
+    depth.fill(&store, 1_430).await;
+    add_runner(&store, "one", None, "{}").await;
+    let page = async |after| waiting(&store, SYSTEM, Waits { after, ..Waits::default() }).await;
+    let (mut seen, mut after) = (Vec::new(), None);
+    loop {
+        let jobs = page(after).await;
+        let Some(last) = jobs.last() else { break };
+        after = Some(last.rank());
+        seen.extend(jobs.iter().map(|job| job.job));
+    }
+    assert_eq!(seen.len(), 1_430);
+    assert_eq!(seen.iter().collect::<BTreeSet<_>>().len(), 1_430, "none comes twice");
+    let total = async |scope, repo| {
+        let read = async move |tx: &mut Tx<'_>| claims::waiting_total(tx, scope, repo).await;
+        store.read(read).await.unwrap()
+    };
+    assert_eq!(total(SYSTEM, None).await, 1_430);
+    let (other, repo, _) = add_repository(&store, "other", "app").await;
+    assert_eq!((total(Scope::Org(other), None).await, total(SYSTEM, Some(repo)).await), (0, 0));
+    // Those before it move up when some are handed out; what follows the last one stays what follows it.
+    let edge = page(None).await.last().unwrap().rank();
+    let taken = |count: usize| {
+        let list: Vec<String> = seen[..count].iter().map(|job| job.0.to_string()).collect();
+        format!("DELETE FROM queue WHERE job_id IN ({})", list.join(","))
+    };
+    let sql: &'static str = taken(40).leak();
+    execute(&store, sql, vec![]).await;
+    assert_eq!(page(Some(edge)).await[0].job, seen[100]);
+    // Even when that one is gone itself, nothing comes twice.
+    let sql: &'static str = taken(100).leak();
+    execute(&store, sql, vec![]).await;
+    let after: BTreeSet<JobId> = page(Some(edge)).await.iter().map(|job| job.job).collect();
+    assert!(seen[..100].iter().all(|job| !after.contains(job)));
+}
+on_both!(a_long_queue_is_read_page_by_page);

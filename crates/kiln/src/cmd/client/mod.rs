@@ -17,10 +17,12 @@ mod open;
 mod org;
 mod pause;
 mod place;
-mod queue;
+pub(crate) mod queue;
 mod record;
 mod repo;
+mod repo_show;
 mod rerun;
+mod runner;
 pub(crate) mod runners;
 mod runs;
 #[cfg(test)]

@@ -7,7 +7,7 @@ use kiln_proto::api::{ChangeRepo, NewRepo, Repo};
 use reqwest::Method;
 use serde_json::json;
 
-use super::{print_json, print_list};
+use super::{print_json, print_list, repo_show};
 use crate::Outcome;
 use crate::cli::{OneRepoArgs, RepoArgs, RepoCommand, ServerArgs};
 use crate::client::Client;
@@ -36,6 +36,7 @@ pub(super) async fn run(args: &RepoArgs, console: &mut Console) -> Result<Outcom
             let nothing = "there are no repositories yet; `kiln repo add` adds the one around you";
             print_list(console, server.json, &repos, |repos| table(repos).text(), nothing)
         }
+        RepoCommand::Show(args) => repo_show::show(args, console).await,
         RepoCommand::Set { name, change, server } => {
             let source = match &change.source {
                 Some(path) if !is_address(path) => {

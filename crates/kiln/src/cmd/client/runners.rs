@@ -7,7 +7,7 @@ use kiln_proto::api::{NewRegistrationKey, RegistrationKey, Runner};
 use reqwest::{Method, Url};
 use serde_json::json;
 
-use super::{MOST, print_json, print_list};
+use super::{MOST, print_json, print_list, runner};
 use crate::Outcome;
 use crate::cli::{RunnerArgs, RunnersArgs, RunnersCommand, ServerArgs};
 use crate::client::Client;
@@ -25,6 +25,7 @@ pub(super) async fn run(args: &RunnersArgs, console: &mut Console) -> Result<Out
             let table = |runners: &[Runner]| table(runners, time::now()).text();
             print_list(console, args.server.json, &runners, table, nothing)
         }
+        Some(RunnersCommand::Show(args)) => runner::show(args, console).await,
         Some(RunnersCommand::Key { pool, owner, shared, uses, expires, server }) => {
             let wish = NewRegistrationKey {
                 pool: pool.clone(),
@@ -181,43 +182,45 @@ fn table(runners: &[Runner], now: Timestamp) -> Table {
     table
 }
 
+/// What a server might answer, for unit tests.
+#[cfg(test)]
+pub(super) fn sample(name: &str, status: &str, trouble: Option<&str>) -> Runner {
+    Runner {
+        id: 7,
+        slug: "n-7".to_owned(),
+        name: name.to_owned(),
+        pool: "default".to_owned(),
+        owner: None,
+        status: status.to_owned(),
+        labels: ["self-hosted", "linux", "x64", "ubuntu-latest"].map(str::to_owned).to_vec(),
+        os: "linux".to_owned(),
+        architecture: "x64".to_owned(),
+        cores: 8,
+        memory_mb: 16_000,
+        disk_mb: 100_000,
+        max_parallel: 4,
+        single_use: false,
+        version: "0.0.0".to_owned(),
+        jobs: 2,
+        completed: 10,
+        failed: 1,
+        speed: 1.0,
+        last_seen_at: "2026-11-16T05:31:00.000Z".to_owned(),
+        trouble: trouble.map(str::to_owned),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::output::text::width;
 
-    fn runner(name: &str, status: &str, trouble: Option<&str>) -> Runner {
-        Runner {
-            id: 7,
-            slug: "n-7".to_owned(),
-            name: name.to_owned(),
-            pool: "default".to_owned(),
-            owner: None,
-            status: status.to_owned(),
-            labels: ["self-hosted", "linux", "x64", "ubuntu-latest"].map(str::to_owned).to_vec(),
-            os: "linux".to_owned(),
-            architecture: "x64".to_owned(),
-            cores: 8,
-            memory_mb: 16_000,
-            disk_mb: 100_000,
-            max_parallel: 4,
-            single_use: false,
-            version: "0.0.0".to_owned(),
-            jobs: 2,
-            completed: 10,
-            failed: 1,
-            speed: 1.0,
-            last_seen_at: "2026-11-16T05:31:00.000Z".to_owned(),
-            trouble: trouble.map(str::to_owned),
-        }
-    }
-
     #[test]
     fn runners_are_shown_with_what_ails_them() {
         let now = time::parse("2026-11-16T05:31:15.000Z").unwrap();
         let runners = [
-            runner("builder-1", "busy", None),
-            runner("builder-2", "offline", Some("its disk is full: 1 GB of 100 GB is free")),
+            sample("builder-1", "busy", None),
+            sample("builder-2", "offline", Some("its disk is full: 1 GB of 100 GB is free")),
         ];
         let bare = |room| {
             let text = table(&runners, now).within(room);

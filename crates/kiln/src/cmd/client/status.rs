@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use kiln_core::time::Timestamp;
 use kiln_proto::api::{Run, Waiting};
+use kiln_proto::held::Held;
 use serde::Serialize;
 
 use super::record::Record;
@@ -31,6 +32,8 @@ const DAY: Duration = Duration::from_hours(24);
 struct Status {
     running: Vec<Run>,
     waiting: Vec<Waiting>,
+    /// What concurrency groups hold.
+    held: Vec<Held>,
     /// What ended badly since yesterday, the newest first.
     broke: Vec<Run>,
     /// Those that ran lately.
@@ -52,6 +55,7 @@ async fn look(client: &Client, repo: Option<&str>, now: Timestamp) -> Result<Sta
     let runs = || client.get(&["runs"]).query_if("repo", repo);
     let running = runs().query("status", "in_progress").list(SHOWN).await?;
     let waiting = client.get(&["queue"]).query_if("repo", repo).list(SHOWN).await?;
+    let held = queue::held(client, repo, SHOWN).await?;
     let yesterday = Timestamp(now.0.saturating_sub(DAY.as_millis().try_into().unwrap_or(u64::MAX)));
     let mut broke: Vec<Run> = Vec::new();
     for bad in ["failure", "timed_out", "startup_failure"] {
@@ -69,12 +73,13 @@ async fn look(client: &Client, repo: Option<&str>, now: Timestamp) -> Result<Sta
             workflows.extend(Record::of(client, &run.repo, &run.workflow).await?);
         }
     }
-    Ok(Status { running, waiting, broke, workflows })
+    Ok(Status { running, waiting, held, broke, workflows })
 }
 
 fn text(status: &Status, now: Timestamp, room: Option<usize>) -> String {
-    let Status { running, waiting, broke, workflows } = status;
-    if workflows.is_empty() && waiting.is_empty() {
+    let Status { running, waiting, held, broke, workflows } = status;
+    let nothing_waits = waiting.is_empty() && held.is_empty();
+    if workflows.is_empty() && nothing_waits {
         return "nothing has run yet; `kiln trigger --add` starts the workflows of the repository around you\n"
             .to_owned();
     }
@@ -84,7 +89,7 @@ fn text(status: &Status, now: Timestamp, room: Option<usize>) -> String {
     };
     let running = or("all is quiet", running.is_empty(), runs(running, now).within(room));
     let waiting =
-        or("no job waits for a runner", waiting.is_empty(), queue::jobs(waiting, now, room));
+        or("no job waits for a runner", nothing_waits, queue::all(waiting, held, now, room));
     let broke = or("nothing", broke.is_empty(), runs(broke, now).within(room));
     let workflows = or("none ran lately", workflows.is_empty(), records(workflows).within(room));
     [
@@ -166,6 +171,7 @@ mod tests {
         let quiet = Status {
             running: Vec::new(),
             waiting: Vec::new(),
+            held: Vec::new(),
             broke: vec![run("completed", Some("failure"))],
             workflows: vec![record],
         };

@@ -54,7 +54,7 @@ async fn named(which: &OneWorkflowArgs) -> Result<(Place, String)> {
     Ok((place, workflow_file(&which.workflow)))
 }
 
-async fn all(place: &Place) -> Result<Vec<Workflow>> {
+pub(super) async fn all(place: &Place) -> Result<Vec<Workflow>> {
     let mut all = Vec::new();
     for page in 1_u32.. {
         let call = place.call(Method::GET, &WORKFLOWS).query("per_page", &PAGE.to_string());

@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use anyhow::Result;
-use kiln_core::id::RunnerId;
+use kiln_core::id::{RunId, RunnerId};
 use kiln_core::time::Timestamp;
-use kiln_proto::api::{Checkup, Job, Runner, Waiting};
+use kiln_proto::api::{Checkup, Job, RunDetail, Runner, Waiting};
+use kiln_proto::held::Held;
 
 use super::finding;
 use crate::cli::ServerArgs;
@@ -14,7 +15,7 @@ use crate::client::Client;
 use crate::client::error::{self, Kind};
 use crate::client::here::pasted;
 use crate::client::target::{Target, What};
-use crate::cmd::client::runners;
+use crate::cmd::client::{queue, runners};
 use crate::output::one_line;
 use crate::output::time::{self, lasted};
 
@@ -54,6 +55,10 @@ async fn jobs(client: &Client, what: What) -> Result<Vec<Checkup>> {
         What::Job(job) => vec![client.job(&job.to_string()).await?],
         What::Run(run) => {
             let detail = client.run(&run.to_string(), None).await?;
+            if detail.run.reason.is_some() {
+                let held = client.get(&["queue", "held"]).query("run", &run.to_string());
+                return Ok(vec![of_held(&detail, held.list(1).await?.first())]);
+            }
             let open: Vec<Job> =
                 detail.jobs.iter().filter(|job| job.status != "completed").cloned().collect();
             if open.is_empty() {
@@ -76,6 +81,19 @@ async fn jobs(client: &Client, what: What) -> Result<Vec<Checkup>> {
         findings.push(of_job(job, place, runner.as_ref(), time::now()));
     }
     Ok(findings)
+}
+
+/// A run that waits as a whole, and for whom.
+fn of_held(detail: &RunDetail, held: Option<&Held>) -> Checkup {
+    let run = &detail.run;
+    let reason = held.map(queue::held_by).or_else(|| run.reason.as_deref().map(one_line));
+    let text = format!("{} is {}: {}", run.slug, run.status, reason.unwrap_or_default());
+    let holder =
+        held.and_then(|held| held.holder.as_ref()).map(|holder| RunId(holder.run_id).slug());
+    let advice = holder.map(|holder| {
+        format!("`kiln watch {holder}` shows what it waits for, `kiln cancel {holder}` ends that")
+    });
+    Checkup { advice, ..finding("ok", "run", text, None) }
 }
 
 /// Those of others are not shown to everybody.

@@ -124,22 +124,34 @@ jobs:
     close(world, vec![server], vec![near, far]);
 }
 
-/// S6 S7
-#[test]
-fn what_a_runner_says_that_was_cut_off_for_too_long_is_refused() {
-    let test = "fleet::cut::what_a_runner_says_that_was_cut_off_for_too_long_is_refused";
-    inside(test, Private::Network, || {
-        let link = Link::new();
-        a_stale_runner(&World::new(super::Kind::Sqlite), &link, Cut::Both);
-    });
+/// The same for each kind of cut, on both databases.
+macro_rules! too_long {
+    ($($sqlite:ident $postgres:ident $cut:expr;)*) => {$(
+        /// S6 S7
+        #[test]
+        fn $sqlite() {
+            inside(concat!("fleet::cut::", stringify!($sqlite)), Private::Network, || {
+                let link = Link::new();
+                a_stale_runner(&World::new(super::Kind::Sqlite), &link, $cut);
+            });
+        }
+
+        /// S6 S7
+        #[test]
+        fn $postgres() {
+            inside(concat!("fleet::cut::", stringify!($postgres)), Private::Network, || {
+                let link = Link::new();
+                a_stale_runner(&World::with_cluster(), &link, $cut);
+            });
+        }
+    )*};
 }
 
-/// S6 S7
-#[test]
-fn what_a_runner_says_that_heard_nothing_for_too_long_is_refused() {
-    let test = "fleet::cut::what_a_runner_says_that_heard_nothing_for_too_long_is_refused";
-    inside(test, Private::Network, || {
-        let link = Link::new();
-        a_stale_runner(&World::with_cluster(), &link, Cut::FromFar);
-    });
+too_long! {
+    what_a_runner_says_that_was_cut_off_for_too_long_is_refused_on_sqlite
+        what_a_runner_says_that_was_cut_off_for_too_long_is_refused_on_postgres Cut::Both;
+    what_a_runner_says_that_heard_nothing_for_too_long_is_refused_on_sqlite
+        what_a_runner_says_that_heard_nothing_for_too_long_is_refused_on_postgres Cut::FromNear;
+    what_a_runner_says_that_was_not_heard_for_too_long_is_refused_on_sqlite
+        what_a_runner_says_that_was_not_heard_for_too_long_is_refused_on_postgres Cut::FromFar;
 }

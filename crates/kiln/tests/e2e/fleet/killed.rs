@@ -1,5 +1,8 @@
 //! Runners and servers that die in the middle of a job.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use kiln_core::time::Timestamp;
 use serde_json::json;
 
 use super::load::{SHORT_LEASE, assert_lines};
@@ -54,12 +57,17 @@ jobs:
         let run = world.trigger(&server, "app");
         world.file(&server, "tries");
         let _second = world.runner(&server, "second", &["linux"]);
+        let killed = SystemTime::now();
         first.kill();
         // Nobody says that the job is lost: its lease runs out.
         let ended = world.ended(&server, run);
         assert_eq!(ended["conclusion"], "success", "{ended:#}");
         let job = job(&ended, "a");
         assert_eq!((&job["attempt"], &job["runner"]), (&json!(2), &json!("second")), "{job:#}");
+        let claimed = Timestamp::parse_rfc3339(job["claimed_at"].as_str().expect("it was claimed"));
+        let killed = killed.duration_since(UNIX_EPOCH).expect("it is after 1970").as_millis();
+        let after = u128::from(claimed.expect("it is a time").0).saturating_sub(killed);
+        assert!(after <= u128::from(SHORT_LEASE) + 5_000, "a lease and 5 s: {after} ms");
     }
 
     /// S6 S7

@@ -9,11 +9,17 @@ use std::time::Duration;
 
 use kiln_testkit::dice::Dice;
 
-use super::load::{Load, SHORT_LEASE, Storm, close, figure};
+use super::load::{Load, SHORT_LEASE, Storm, close, figure, is_long};
 use super::{Kind, World, on_both};
 
-/// The longest that a word is held back, in milliseconds.
+/// The longest that a word is held back, in milliseconds; in the long form some are for far longer than a lease.
 const LATE: u64 = 400;
+const VERY_LATE: u64 = 30_000;
+
+fn lateness(dice: &mut Dice) -> Duration {
+    let most = if is_long() && dice.percent(3) { VERY_LATE } else { LATE };
+    Duration::from_millis(dice.below(most))
+}
 
 /// A whole request, as it came.
 struct Request {
@@ -125,7 +131,7 @@ fn connection(
 ) -> io::Result<()> {
     let mut from = BufReader::new(stream.try_clone()?);
     let Some(request) = Request::read(&mut from)? else { return Ok(()) };
-    let pause = |dice: &mut Dice| thread::sleep(Duration::from_millis(dice.below(LATE)));
+    let pause = |dice: &mut Dice| thread::sleep(lateness(dice));
     let calm = mischief.over.load(Ordering::Relaxed);
     // What is said at once elsewhere overtakes it.
     if !calm && !request.is_patient() && dice.percent(30) {

@@ -1,11 +1,13 @@
 //! What happened to a run between two looks at it, as a pure function.
 
-use kiln_proto::api::{Job, RunDetail, Step};
+use kiln_proto::api::{Job, Run, RunDetail, Step};
 use serde_json::{Value, json};
 
 /// One thing that happened.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Change<'d> {
+    /// The whole run waits, for a reason that is new.
+    RunWaits(&'d Run, &'d str),
     /// A job waits, for a reason that is new.
     Waits(&'d Job),
     Started(&'d Job),
@@ -19,6 +21,11 @@ pub(super) fn changes<'d>(before: Option<&RunDetail>, now: &'d RunDetail) -> Vec
     let mut changes = Vec::new();
     // Another attempt begins anew.
     let before = before.filter(|before| before.run.attempt == now.run.attempt);
+    if let Some(reason) = now.run.reason.as_deref()
+        && before.and_then(|before| before.run.reason.as_deref()) != Some(reason)
+    {
+        changes.push(Change::RunWaits(&now.run, reason));
+    }
     for job in &now.jobs {
         of_job(before.and_then(|before| same(before, job)), job, &mut changes);
     }
@@ -100,6 +107,9 @@ pub(super) fn as_json(change: &Change<'_>) -> Value {
         event
     };
     match change {
+        Change::RunWaits(run, reason) => {
+            json!({"event": "run_waits", "id": run.id, "status": run.status, "reason": reason})
+        }
         Change::Waits(job) => {
             let event = json!({"event": "job_waits", "job": job.id, "name": job.name});
             with(with(event, "status", json!(job.status)), "reason", json!(job.reason))
@@ -167,6 +177,23 @@ mod tests {
         let ended = with(job("a", "completed", Some("failure")), later.steps.clone());
         check(Some(later), ended.clone(), &["job_finished"]);
         check(Some(ended.clone()), ended, &[]);
+    }
+
+    /// S16
+    #[test]
+    fn a_run_that_waits_as_a_whole_says_so_once() {
+        let mut held = detail(Vec::new());
+        held.run.reason = Some("the run waits for the concurrency group `x`".to_owned());
+        let told = |before: Option<&RunDetail>, now: &RunDetail| {
+            changes(before, now).iter().map(as_json).collect::<Vec<_>>()
+        };
+        let first = told(None, &held);
+        assert_eq!(first.len(), 1, "{first:?}");
+        assert_eq!((&first[0]["event"], &first[0]["id"]), (&json!("run_waits"), &json!(12_345)));
+        assert_eq!(first[0]["reason"], "the run waits for the concurrency group `x`");
+        assert_eq!(told(Some(&held), &held), [Value::Null; 0]);
+        assert_eq!(told(Some(&held), &detail(Vec::new())), [Value::Null; 0]);
+        assert_eq!(told(Some(&detail(Vec::new())), &held), first);
     }
 
     #[test]

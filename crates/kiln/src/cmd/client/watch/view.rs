@@ -125,7 +125,7 @@ impl View {
         let Some(detail) = &self.seen else { return Vec::new() };
         let base = time::parse(&detail.run.created_at).unwrap_or(now);
         let mut state = state(detail, base);
-        state.note.clone_from(&self.note);
+        state.note = self.note.clone().or_else(|| detail.run.reason.as_deref().map(one_line));
         let size = size();
         let mut lines = picture::lines(detail, size);
         let rest = Size { rows: size.rows.saturating_sub(lines.len()), ..size };
@@ -201,7 +201,9 @@ fn state(detail: &RunDetail, base: Timestamp) -> State {
 fn plain(change: &Change<'_>, text: &mut String) {
     let line =
         |job: &Job, said: String| format!("{} {QUIET}│{QUIET:#} {said}\n", one_line(&job.name));
+    let whole = |said: &str| format!("{QUIET}{}{QUIET:#}\n", one_line(said));
     text.push_str(&match change {
+        Change::RunWaits(_, reason) => whole(reason),
         Change::Waits(job) => line(job, format!("{QUIET}{}{QUIET:#}", waits(&job.reason))),
         Change::Started(job) => {
             let on = job.runner.as_deref().map(|name| format!(" on {}", one_line(name)));
@@ -270,7 +272,8 @@ pub(super) fn ending(detail: &RunDetail, now: Timestamp) -> String {
     let style = end.style;
     let time = time::between(Some(&run.created_at), run.ended_at.as_deref(), now);
     let time = time.map(|time| format!(" after {}", lasted(time))).unwrap_or_default();
-    let by = cancelled(detail).unwrap_or_default();
+    let waits = || run.reason.as_ref().map(|why| format!(": {}", one_line(why)));
+    let by = cancelled(detail).or_else(waits).unwrap_or_default();
     let _ = writeln!(
         text,
         "{style}{} {} {}{style:#}{by}{time} {QUIET}· {}{QUIET:#}",
@@ -334,6 +337,28 @@ mod tests {
             "lint │ failed: exit code 1\ntest │ started on builder\ntest │ ▸ step 2\n\
              deploy │ waits: no runner is free\n"
         );
+    }
+
+    /// S16
+    #[test]
+    fn a_run_that_waits_as_a_whole_says_why() {
+        let mut held = detail(Vec::new());
+        held.run = run("pending", None);
+        held.run.reason = Some("the run waits for the concurrency group `x`".to_owned());
+        let mut text = String::new();
+        for change in changes(None, &held) {
+            plain(&change, &mut text);
+        }
+        assert_eq!(bare(&text), "the run waits for the concurrency group `x`\n");
+        let end = bare(&ending(&held, time::parse("2026-11-16T05:28:09Z").unwrap()));
+        assert!(
+            end.contains("○ r-9ix pending: the run waits for the concurrency group `x`"),
+            "{end}"
+        );
+        let mut view = View::new(Manner::Live);
+        view.seen = Some(held);
+        let lines = view.lines(time::parse("2026-11-16T05:28:09Z").unwrap());
+        assert!(lines.iter().any(|line| line.contains("concurrency group `x`")), "{lines:?}");
     }
 
     #[test]

@@ -15,7 +15,7 @@ fetch('/api/me').then(() => said.push('asked'), () => said.push('nobody asked'))
   .then(() => { document.getElementById('said').textContent = said.join(', '); });
 </script>";
 
-fn left(site: &Site) -> i64 {
+pub(super) fn left(site: &Site) -> i64 {
     let place = site.world.place.below("repositories/left");
     let page = serde_json::to_string(PAGE).expect("a text is JSON");
     let upload = script(&format!(

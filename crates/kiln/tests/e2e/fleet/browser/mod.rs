@@ -7,6 +7,7 @@ mod log;
 mod million;
 
 use chrome::Chrome;
+use serde_json::json;
 
 use super::world::{Server, World};
 use super::{Kind, Program};
@@ -304,6 +305,14 @@ fn pages_fit_the_dark_and_the_phone() {
     );
     site.world.trigger(&site.server, "waits");
     let runner = &site.world.get(&site.server, "/api/runners")["items"][0]["id"];
+    let left = left::left(&site);
+    let again = json!({ "failed": true });
+    let rerun = format!("/api/runs/{left}/rerun");
+    assert_eq!(site.world.post(&site.server, &rerun, &again).0, 201);
+    site.world.ended(&site.server, left);
+    let here = format!("/acme/left/actions/runs/{left}");
+    let listed = format!("/repos/acme/left/actions/runs/{left}/artifacts");
+    let artifact = site.world.get(&site.server, &listed)["artifacts"][0]["id"].clone();
     chrome.open("/sign-in");
     chrome.accessible("signing in");
     site.sign_in();
@@ -323,6 +332,10 @@ fn pages_fit_the_dark_and_the_phone() {
         ("run-list", format!("/acme/red/actions/runs/{run}?view=list")),
         ("run-waterfall", format!("/acme/red/actions/runs/{run}?view=waterfall")),
         ("job", format!("/acme/red/actions/runs/{run}/job/{failed}")),
+        ("attempts", format!("{here}?view=attempts")),
+        ("summary", format!("{here}/summary")),
+        ("files", format!("{here}/artifacts/{artifact}/files")),
+        ("file", format!("{here}/artifacts/{artifact}/files?file=notes.txt")),
         ("nothing", "/acme/nothing".to_owned()),
     ];
     for (name, path) in &pages {
