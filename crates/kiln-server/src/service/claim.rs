@@ -24,7 +24,7 @@ const LONGEST_NONCE: usize = 100;
 const MOST_WARM: usize = 20;
 
 /// Waits for a job, up to as long as the runner wants. None is none in time.
-pub async fn claim(app: &App, member: Arc<Member>, asked: Claim) -> Answer<Option<Job>> {
+pub async fn claim(app: &App, member: Arc<Member>, asked: Claim) -> Answer<Option<Box<Job>>> {
     check(&asked)?;
     let warm: Arc<[String]> = asked.warm.into_iter().take(MOST_WARM).collect();
     let at_hand = Box::pin(app.fleet.repositories(&member, &warm)).await?;
@@ -35,7 +35,8 @@ pub async fn claim(app: &App, member: Arc<Member>, asked: Claim) -> Answer<Optio
         let Some((offer, seat)) = poll.next().await? else { return Ok(None) };
         let (claimed, assignment) = *offer;
         // Boxed, as all that is large here: thousands wait in this place, and each would keep room for it.
-        match Box::pin(job::prepare(app, &poll.member, &claimed, assignment)).await {
+        let prepared = Box::pin(job::prepare(app, &poll.member, &claimed, assignment)).await;
+        match prepared.map(|job| job.map(Box::new)) {
             Ok(Some(job)) => {
                 Point::ServerClaimed.pass();
                 seat.served();

@@ -233,10 +233,12 @@ impl Shared {
     }
 
     async fn finish(&self, runner: i64, job: &Claimed, dice: &mut Dice) {
-        if !self.say(runner, job, Word::Started).await {
-            return;
+        match self.answer(runner, job, Word::Started).await {
+            Some(Answer::Accepted) => self.tell(Answered::Started { job: job.job }),
+            // Its cancel came first: it never starts, whatever its runner does before it hears of that.
+            Some(Answer::Unwanted) => {}
+            _ => return,
         }
-        self.tell(Answered::Started { job: job.job });
         if dice.percent(20) {
             self.say(runner, job, Word::Uploading).await;
         }
@@ -254,6 +256,11 @@ impl Shared {
 
     /// Says something about a job, and whether that was accepted.
     async fn say(&self, runner: i64, job: &Claimed, word: Word) -> bool {
+        let answer = self.answer(runner, job, word).await;
+        matches!(answer, Some(Answer::Accepted | Answer::Unwanted))
+    }
+
+    async fn answer(&self, runner: i64, job: &Claimed, word: Word) -> Option<Answer> {
         let news = JobNews {
             job: job.job,
             claim: Some(job.claim),
@@ -262,9 +269,8 @@ impl Shared {
             heard: None,
         };
         let happened = vec![Happened::Job(news)];
-        let answers = self.insist(|| self.site.runs.happened(happened.clone())).await;
-        let counts = |answer: &Answer| matches!(answer, Answer::Accepted | Answer::Unwanted);
-        answers.is_some_and(|answers| counts(&answers[0]))
+        let answers = self.insist(|| self.site.runs.happened(happened.clone())).await?;
+        answers.into_iter().next()
     }
 
     async fn beat(&self, runner: i64, job: &Claimed) {

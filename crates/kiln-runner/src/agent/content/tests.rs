@@ -28,8 +28,9 @@ struct Shelf {
     away: u32,
     /// How often it is asked before it has looked at what was sent.
     pending: u32,
-    /// How many downloads break off yet, and from where all were asked for.
+    /// How many downloads break off yet, each after how many bytes, and from where all were asked for.
     breaks: usize,
+    after: usize,
     asked: Vec<usize>,
 }
 
@@ -156,11 +157,17 @@ async fn elsewhere(
         return (status, bytes[from..].to_vec()).into_response();
     }
     shelf.breaks -= 1;
-    let some = bytes[from..bytes.len().min(from + 1_000)].to_vec();
-    let pieces = [Ok(Bytes::from(some)), Err(io::Error::other("the end"))];
+    let some = bytes[from..bytes.len().min(from + shelf.after)].to_vec();
+    let pieces = futures_util::stream::unfold(Some(Bytes::from(some)), async |left| {
+        let Some(some) = left else {
+            // What was sent before arrives, and then the end.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            return Some((Err(io::Error::other("the end")), None));
+        };
+        Some((Ok(some), None))
+    });
     let length = [(header::CONTENT_LENGTH, (bytes.len() - from).to_string())];
-    (status, length, axum::body::Body::from_stream(futures_util::stream::iter(pieces)))
-        .into_response()
+    (status, length, axum::body::Body::from_stream(pieces)).into_response()
 }
 
 impl World {
@@ -244,14 +251,17 @@ fn a_download_that_breaks_off_goes_on_where_it_was() {
     let spooled = world.spooled(&bytes);
     world.services.send(&spooled).unwrap();
     let stored = Stored { kind: Kind::Cache, id: 5, hash: spooled.hash, size: spooled.size };
-    world.shelf.lock().unwrap().breaks = 3;
+    let breaking = |breaks, after| {
+        let mut shelf = world.shelf.lock().unwrap();
+        (shelf.breaks, shelf.after) = (breaks, after);
+    };
+    breaking(3, 1_000);
     let mut read = Vec::new();
     world.services.open(&stored, 500).unwrap().read_to_end(&mut read).unwrap();
     assert!(read == bytes[500..], "{} bytes came", read.len());
     assert_eq!(world.shelf.lock().unwrap().asked, [500, 1_500, 2_500, 3_500]);
     // One that never gets further is given up.
-    world.shelf.lock().unwrap().breaks = usize::MAX;
-    world.shelf.lock().unwrap().bytes.values_mut().for_each(Vec::clear);
+    breaking(usize::MAX, 0);
     let broken = world.services.open(&stored, 0).unwrap().read_to_end(&mut read);
     assert!(broken.is_err(), "{broken:?}");
     world.runtime.shutdown_background();

@@ -173,8 +173,9 @@ async fn a_pull_request_of_a_fork_is_not_trusted(server: Server) {
     let place = server.repository("acme", "app").await;
     let ada = person(&server, "adam", As::administrator()).await;
     let pulls = CI.replace("[push, workflow_dispatch]", "[push, pull_request]");
-    commit(&server, &place, &[("ci.yml", &pulls)]);
     let trust = async |body: serde_json::Value| {
+        // The same event at the same commit would be the same run.
+        commit(&server, &place, &[("ci.yml", &pulls), ("what", &body.to_string())]);
         let made = ada.post(&format!("/api/repos/{}/trigger", place.name), body).await.expect(201);
         let run = RunId(made["runs"][0]["id"].as_i64().unwrap());
         let view = async move |tx: &mut Tx<'_>| runs::view(tx, SYSTEM, run, None).await;
@@ -182,12 +183,14 @@ async fn a_pull_request_of_a_fork_is_not_trusted(server: Server) {
     };
     let pull = |from: &str| {
         let head = json!({ "repo": { "full_name": from } });
-        json!({ "event": "pull_request", "payload": { "pull_request": { "head": head } } })
+        let payload = json!({ "action": "opened", "pull_request": { "head": head } });
+        json!({ "event": "pull_request", "payload": payload })
     };
     assert_eq!(trust(json!({})).await, "trusted");
     assert_eq!(trust(pull(&place.name)).await, "trusted");
     assert_eq!(trust(pull("mallory/app")).await, "untrusted");
-    assert_eq!(trust(json!({ "event": "pull_request" })).await, "untrusted");
+    let unsaid = json!({ "event": "pull_request", "payload": { "action": "opened" } });
+    assert_eq!(trust(unsaid).await, "untrusted");
 }
 
 on_both! {
