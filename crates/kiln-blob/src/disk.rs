@@ -25,7 +25,7 @@ use crate::{BlobError, Content, Name};
 const DRAFTS: &str = ".drafts";
 /// How much is written at a time, and read.
 const WRITE: usize = 1 << 20;
-const READ: u64 = 512 << 10;
+const READ: usize = 512 << 10;
 /// Buffers of that size that are kept when nobody reads.
 const SPARE: usize = 8;
 /// After so much a flush begins beside the writing, so that the last one has little left to do.
@@ -345,7 +345,7 @@ fn sweep(drafts: &Path, before: SystemTime) -> io::Result<u64> {
 pub(crate) fn pieces_of(file: File, name: String, range: Range<u64>) -> Content {
     let file = Arc::new(file);
     let next = move |range: Range<u64>| {
-        let to = range.end.min(range.start.saturating_add(READ));
+        let to = range.end.min(range.start.saturating_add(READ as u64));
         let (file, here) = (Arc::clone(&file), range.start..to);
         (!range.is_empty()).then(|| (start(move || read(&file, here)), to..range.end))
     };
@@ -364,7 +364,7 @@ pub(crate) fn pieces_of(file: File, name: String, range: Range<u64>) -> Content 
 }
 
 /// For the pieces of large objects.
-static PIECES: LazyLock<Buffers> = LazyLock::new(|| Buffers::new(READ as usize, SPARE));
+static PIECES: LazyLock<Buffers> = LazyLock::new(|| Buffers::new(READ, SPARE));
 /// A smaller piece gets memory of its own: whoever keeps it would keep a whole buffer.
 const SMALL: usize = 64 << 10;
 
