@@ -102,8 +102,9 @@ pub fn hashed(content: Content) -> (Content, Passed) {
     (content.boxed(), passed)
 }
 
-/// How much is hashed at a time, beside what else is done with it.
+/// How much is hashed at a time, beside what else is done with it, and in how many pieces at most.
 const HASH: usize = 1 << 20;
+const PIECES: usize = 256;
 
 /// A hash under way. What is large is hashed on other threads while the next bytes come, since hashing them takes
 /// longer than receiving or writing them.
@@ -120,7 +121,7 @@ impl Hashing {
     async fn add(&mut self, bytes: Bytes) -> Result<(), BlobError> {
         self.waiting += bytes.len();
         self.next.push(bytes);
-        if self.waiting < HASH {
+        if self.waiting < HASH && self.next.len() < PIECES {
             return Ok(());
         }
         self.rejoin().await?;

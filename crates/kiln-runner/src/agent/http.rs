@@ -167,7 +167,13 @@ impl Http {
             let there = self.address(there.unwrap_or_default());
             response = get(there).send().await.map_err(|error| away(&error))?;
         }
-        refused(response).await
+        let response = refused(response).await?;
+        if from > 0 && response.status() != StatusCode::PARTIAL_CONTENT {
+            // Some proxy between does not know of parts: these would be other bytes than were asked for.
+            let message = format!("all bytes came where those from {from} on were asked for");
+            return Err(Fault::Refused { status: response.status().as_u16(), message });
+        }
+        Ok(response)
     }
 
     /// Sends bytes to an address that the server gave, without a token. Returns what the store calls them.

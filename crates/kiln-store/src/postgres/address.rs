@@ -19,9 +19,18 @@ impl Address {
     /// Reads an address. The driver knows only some of libpq's words, so the others are taken out before it looks.
     pub(crate) fn parse(url: &str) -> Result<Self, StoreError> {
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
+        // The driver would take this for the end of a password, and see another `sslmode` than we do.
+        if query.contains('@') {
+            return Err(wrong(
+                "a `?` in the password is written `%3F`, an `@` behind a `?` is `%40`",
+            ));
+        }
         let (mut rest, mut mode, mut authority) = (Vec::new(), "prefer", None);
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             match pair.split_once('=') {
+                Some((name, _)) if name.contains('%') => {
+                    return Err(wrong("the names of parameters have no escapes"));
+                }
                 Some(("sslmode", value)) => mode = value,
                 Some(("sslrootcert", value)) => authority = Some(PathBuf::from(decoded(value)?)),
                 _ => rest.push(pair.to_owned()),
@@ -123,5 +132,8 @@ mod tests {
         check("sslrootcert=%zz", "escape");
         check("sslrootcert=%4", "escape");
         check("sslcolour=red", "sslcolour");
+        check("ssl%6dode=require", "escapes");
+        // The driver would read the second `?`, and we the first.
+        check("x@other/kiln?sslmode=require", "`%3F`");
     }
 }

@@ -216,6 +216,7 @@ async fn resolve(app: &App, place: &Place, location: &Location, ask: &Ask) -> An
     let usual = place.repo.default_branch.clone();
     let (name, sha) = (ask.reference.clone().unwrap_or_else(|| usual.clone()), ask.sha.clone());
     let (location, named) = (location.clone(), ask.reference.is_some());
+    let default = usual.clone();
     let answer = app.workflows.ask(move |sources| {
         // A commit never changes: what the copy has of it needs no fetch.
         if let Some(sha) = sha.as_deref().filter(|sha| !named && is_whole(sha))
@@ -226,10 +227,15 @@ async fn resolve(app: &App, place: &Place, location: &Location, ask: &Ask) -> An
         if super::repos::is_remote(&location.source) {
             sources.refresh(&location)?;
         }
-        match sha {
-            Some(sha) => on_its_ref(sources, &location, &sha, &name),
-            None => sources.resolve(&location, &name),
+        let found = match sha {
+            Some(sha) => on_its_ref(sources, &location, &sha, &name)?,
+            None => sources.resolve(&location, &name)?,
+        };
+        if found.reference.is_some() {
+            return Ok(found);
         }
+        // A commit that was named as a ref goes by the default branch, so it must be on that.
+        on_its_ref(sources, &location, &found.commit, &default)
     });
     let Resolved { commit, reference } = answer.await.map_err(unreadable)?;
     Ok(Target { commit, reference: reference.unwrap_or_else(|| format!("refs/heads/{usual}")) })

@@ -287,6 +287,8 @@ async fn what_cannot_be_triggered_is_answered_clearly(server: Server) {
     let topic = server.sources.commit(&folder, "topic", &[(".github/workflows/p.yml", &push)]);
     check(json!({ "sha": topic }), 422, "is not on `main`").await;
     check(json!({ "sha": topic, "ref": "main" }), 422, "is not on `main`").await;
+    check(json!({ "ref": topic }), 422, "is not on `main`").await;
+    check(json!({ "sha": topic, "ref": topic }), 422, "is not on `main`").await;
     let fine = json!({ "sha": topic, "ref": "topic" });
     let run = &ada.post(&path, fine).await.expect(201)["runs"][0]["id"];
     let seen = ada.get(&format!("/api/runs/{run}")).await.expect(200);
