@@ -1,4 +1,4 @@
-//! Limits as people type them: minutes and sizes.
+//! Limits as people type them: minutes, sizes, loads.
 
 use std::time::Duration;
 
@@ -54,9 +54,23 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     number.checked_mul(unit).ok_or_else(wrong)
 }
 
+/// Processes for each core.
+pub(crate) fn load(text: &str) -> Result<f64, String> {
+    let load = text.parse().ok().filter(|load: &f64| load.is_finite() && *load > 0.0);
+    load.ok_or_else(|| "expected processes for each core, such as 4 or 1.5".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_load_is_a_number_above_zero() {
+        assert_eq!(load("1.5"), Ok(1.5));
+        for wrong in ["", "0", "-1", "inf", "nan", "much"] {
+            load(wrong).unwrap_err();
+        }
+    }
 
     #[test]
     fn times_have_units() {

@@ -56,9 +56,7 @@ impl Change<'_> {
         preparing: Option<Duration>,
     ) -> Result<(), Rejected> {
         match self.current(leg, attempt)? {
-            // Its cancel was accepted before it began: for us it never does, whatever its runner manages to do
-            // before it hears of that.
-            LegState::Claimed { .. } if self.leg_mut(leg).cancelling => Ok(()),
+            _ if self.leg(leg)?.is_called_off() => Ok(()),
             LegState::Claimed { runner } => {
                 let now = self.now;
                 let row = self.leg_mut(leg);
@@ -76,7 +74,7 @@ impl Change<'_> {
 
     pub(super) fn uploading(&mut self, leg: LegNo, attempt: u32) -> Result<(), Rejected> {
         match self.current(leg, attempt)? {
-            LegState::Claimed { .. } if self.leg_mut(leg).cancelling => Ok(()),
+            _ if self.leg(leg)?.is_called_off() => Ok(()),
             LegState::Running { runner } | LegState::Uploading { runner } => {
                 self.leg_mut(leg).state = LegState::Uploading { runner };
                 Ok(())
@@ -103,7 +101,7 @@ impl Change<'_> {
         outputs: Vec<(String, String)>,
     ) -> Result<(), Rejected> {
         match self.current(leg, attempt)? {
-            LegState::Claimed { .. } if self.leg_mut(leg).cancelling => {
+            _ if self.leg(leg)?.is_called_off() => {
                 self.conclude_leg(leg, Conclusion::Cancelled, None);
                 return Ok(());
             }

@@ -257,6 +257,11 @@ impl Leg {
         }
     }
 
+    /// Its cancel was accepted before it began: it never does, whatever its runner manages to do before it hears of that.
+    pub(super) fn is_called_off(&self) -> bool {
+        self.cancelling && matches!(self.state, LegState::Claimed { .. })
+    }
+
     /// How it ended, as far as its job is concerned.
     pub(super) fn counted(&self) -> Option<Conclusion> {
         match self.state {

@@ -42,7 +42,7 @@ use crate::process::{Guard, Tree};
 pub use capabilities::detect;
 pub use dispatcher::Stop;
 pub use execute::BackendKind;
-pub use health::Minima;
+pub use health::Bounds;
 pub use identity::Identity;
 pub use options::Options;
 
@@ -141,7 +141,7 @@ impl Agent {
         let guard = guard.transpose().map_err(failed)?;
         let gauge = Gauge {
             work: options.work.clone(),
-            minima: options.minima,
+            bounds: options.bounds,
             cores: options.capabilities.cores,
         };
         let settings = Settings {

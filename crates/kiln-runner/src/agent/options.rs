@@ -12,7 +12,7 @@ use crate::job::environment::Environment;
 
 use super::capabilities;
 use super::execute::BackendKind;
-use super::health::Minima;
+use super::health::Bounds;
 
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a question of its own")]
@@ -38,7 +38,7 @@ pub struct Options {
     pub grace: Option<Duration>,
     /// A file with certificates to trust besides those of the system.
     pub ca: Option<PathBuf>,
-    pub minima: Minima,
+    pub bounds: Bounds,
     pub backend: BackendKind,
     /// The environment that jobs start from.
     pub inherited: Environment,
@@ -74,7 +74,7 @@ impl Options {
             unregister: false,
             grace: None,
             ca: None,
-            minima: Minima::default(),
+            bounds: Bounds::default(),
             backend: BackendKind::Host,
             inherited,
             actions: None,

@@ -181,14 +181,14 @@ fn says_more(told: &Mood, now: &Mood) -> bool {
 mod tests {
     use kiln_proto::job::JobRef;
 
-    use super::super::health::Minima;
+    use super::super::health::Bounds;
     use super::*;
 
     /// S15
     #[test]
     fn the_server_hears_of_trouble_when_the_runner_acts_on_it_and_not_before() {
-        let minima = Minima { disk_mb: u64::MAX, memory_mb: 0 };
-        let gauge = Gauge { work: "/".into(), minima, cores: 1 };
+        let bounds = Bounds { least_disk_mb: u64::MAX, ..Bounds::default() };
+        let gauge = Gauge { work: "/".into(), bounds, cores: 1 };
         assert!(gauge.look().trouble.is_some(), "the disk has become full just now");
         let unaware = Mood::default();
         assert_eq!(heartbeat(&unaware, &gauge, 0).health.trouble, None);

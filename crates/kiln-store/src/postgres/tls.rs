@@ -46,9 +46,12 @@ impl Debug for Tls {
 impl Tls {
     pub(crate) fn new(trust: &Trust) -> Result<Self, String> {
         let provider = Arc::new(aws_lc_rs::default_provider());
+        let any_host = |authority| AnyHost { authority, provider: Arc::clone(&provider) };
         let verifier: Arc<dyn ServerCertVerifier> = match trust {
-            Trust::Anybody => Arc::new(Anybody(Arc::clone(&provider))),
-            Trust::FromAuthority(file) => Arc::new(AnyName(verifier(file.as_deref(), &provider)?)),
+            Trust::Anybody => Arc::new(any_host(None)),
+            Trust::FromAuthority(file) => {
+                Arc::new(any_host(Some(verifier(file.as_deref(), &provider)?)))
+            }
             Trust::ForHost(file) => verifier(file.as_deref(), &provider)?,
         };
         let config = ClientConfig::builder_with_provider(provider)
@@ -95,53 +98,15 @@ fn authorities(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     Ok(found)
 }
 
-/// Takes any certificate; whoever shows it must have its key all the same.
+/// Takes certificates for any host: of whoever it is, or of an authority. Whoever shows one must have its key all the
+/// same.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Anybody {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let known = &self.0.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signed, known)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let known = &self.0.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, known)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
+struct AnyHost {
+    authority: Option<Arc<WebPkiServerVerifier>>,
+    provider: Arc<CryptoProvider>,
 }
 
-/// Takes a certificate of the authority, whatever host it is for. The name is looked at last, so one that is wrong in
-/// its name alone is right in all else.
-#[derive(Debug)]
-struct AnyName(Arc<WebPkiServerVerifier>);
-
-impl ServerCertVerifier for AnyName {
+impl ServerCertVerifier for AnyHost {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,
@@ -150,7 +115,9 @@ impl ServerCertVerifier for AnyName {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        match self.0.verify_server_cert(certificate, chain, host, ocsp, now) {
+        let Some(authority) = &self.authority else { return Ok(ServerCertVerified::assertion()) };
+        match authority.verify_server_cert(certificate, chain, host, ocsp, now) {
+            // The name is looked at last, so one that is wrong in its name alone is right in all else.
             Err(rustls::Error::InvalidCertificate(why)) if is_about_name(&why) => {
                 Ok(ServerCertVerified::assertion())
             }
@@ -164,7 +131,8 @@ impl ServerCertVerifier for AnyName {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls12_signature(message, certificate, signed)
+        let known = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, known)
     }
 
     fn verify_tls13_signature(
@@ -173,11 +141,12 @@ impl ServerCertVerifier for AnyName {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls13_signature(message, certificate, signed)
+        let known = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, known)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 

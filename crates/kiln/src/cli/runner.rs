@@ -134,6 +134,10 @@ pub(crate) struct AgentOptions {
     #[arg(long, value_name = "SIZE", default_value = "128MB", value_parser = limits::size)]
     pub(crate) min_memory: u64,
 
+    /// Take no jobs while more processes than this want each core
+    #[arg(long, value_name = "PROCESSES", default_value = "16", value_parser = limits::load)]
+    pub(crate) max_load: f64,
+
     /// How steps run
     #[arg(long, value_enum, value_name = "BACKEND", default_value_t = RunnerBackend::Host)]
     pub(crate) backend: RunnerBackend,

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use kiln_lang::compile::{NoLibrary, compile};
 use kiln_lang::source::SourceMap;
 use kiln_proto::job::{Contexts, Job, Limits, Sealed, Source};
-use kiln_runner::agent::{Agent, AgentError, Ended, Options, Stop};
+use kiln_runner::agent::{Agent, AgentError, Bounds, Ended, Options, Stop};
 use kiln_runner::job::environment::inheritable;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::watch;
@@ -66,8 +66,7 @@ impl Case {
         let mut options = Options::detect(&self.server.address(), self.data().into(), inherited);
         options.key = Some(server::KEY.to_owned());
         "tester".clone_into(&mut options.name);
-        options.minima.memory_mb = 0;
-        options.minima.disk_mb = 0;
+        options.bounds = Bounds { least_memory_mb: 0, least_disk_mb: 0, most_load: f64::INFINITY };
         options.capabilities.max_parallel = 2;
         options
     }

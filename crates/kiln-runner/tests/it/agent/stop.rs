@@ -112,7 +112,7 @@ fn a_runner_for_one_job_leaves_after_it() {
 #[test]
 fn a_machine_that_is_short_of_disk_takes_no_jobs_and_says_why() {
     let case = Case::new();
-    let runner = case.start_with(|options| options.minima.disk_mb = u64::MAX);
+    let runner = case.start_with(|options| options.bounds.least_disk_mb = u64::MAX);
     case.server.queue(job(1, "      - run: echo a\n"));
     wait("the server hears of it", || {
         let world = case.server.world();

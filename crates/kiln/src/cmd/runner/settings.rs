@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use kiln_runner::action::{Mirror, Nodes};
-use kiln_runner::agent::{BackendKind, Identity, Minima, Options};
+use kiln_runner::agent::{BackendKind, Bounds, Identity, Options};
 use kiln_runner::job::environment::inheritable;
 use kiln_runner::process::VARIABLE;
 
@@ -42,7 +42,11 @@ pub(super) fn options(args: &AgentOptions) -> Result<Options> {
     options.unregister = args.unregister_on_exit;
     options.grace = args.grace;
     options.ca.clone_from(&args.ca);
-    options.minima = Minima { disk_mb: args.min_disk >> 20, memory_mb: args.min_memory >> 20 };
+    options.bounds = Bounds {
+        least_disk_mb: args.min_disk >> 20,
+        least_memory_mb: args.min_memory >> 20,
+        most_load: args.max_load,
+    };
     options.backend = match args.backend {
         RunnerBackend::Host => BackendKind::Host,
         RunnerBackend::Dummy => BackendKind::Dummy,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
+use kiln_runner::agent::Bounds;
 
 use crate::cli::{AgentOptions, LogFormat, RunnerBackend};
 
@@ -68,6 +69,7 @@ fn options(args: &AgentOptions) -> Result<Vec<String>> {
         ca,
         min_disk,
         min_memory,
+        max_load,
         backend,
         actions,
         log_format,
@@ -94,6 +96,8 @@ fn options(args: &AgentOptions) -> Result<Vec<String>> {
     add("--ca", path(ca)?);
     add("--min-disk", Some(min_disk.to_string()).filter(|_| *min_disk != MIN_DISK));
     add("--min-memory", Some(min_memory.to_string()).filter(|_| *min_memory != MIN_MEMORY));
+    let usual_load = Bounds::default().most_load.to_string();
+    add("--max-load", Some(max_load.to_string()).filter(|load| *load != usual_load));
     let backend = match backend {
         RunnerBackend::Host => None,
         RunnerBackend::Dummy => Some("dummy".to_owned()),
@@ -165,6 +169,8 @@ mod tests {
             "5000000000",
             "--min-memory",
             "1000000",
+            "--max-load",
+            "2.5",
             "--actions",
             "/srv/actions",
             "--log-format",
@@ -181,7 +187,9 @@ mod tests {
         let here = options(&typed(&["--work", "work"])).unwrap();
         let at = here.iter().position(|word| word == "--work").unwrap();
         assert!(std::path::Path::new(&here[at + 1]).is_absolute(), "{here:?}");
-        for usual in ["--min-disk", "--min-memory", "--backend", "--log-format", "--once"] {
+        for usual in
+            ["--min-disk", "--min-memory", "--max-load", "--backend", "--log-format", "--once"]
+        {
             assert!(!here.contains(&usual.to_owned()), "{usual}: {here:?}");
         }
     }
