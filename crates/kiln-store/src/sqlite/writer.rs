@@ -1,6 +1,7 @@
-//! The one thread that writes. What waits for it when it begins shares one durable commit.
+//! The one thread that writes. What waits for it when it begins shares one commit, which another thread flushes.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -11,6 +12,7 @@ use kiln_fault::Point;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::Connection;
+use super::flush::{Flusher, flush_log, log_of};
 use crate::signal::{Hub, Origin, Signals};
 use crate::{StoreError, Tx};
 
@@ -28,7 +30,7 @@ pub(crate) struct Writer {
 }
 
 /// Work that was not answered yet. It can be run again: a failed commit undoes it.
-trait Work: Send {
+pub(super) trait Work: Send {
     fn run(&mut self, connection: &mut Connection, now: Timestamp) -> Result<(), StoreError>;
     /// What those who listen must hear, after the commit.
     fn signals(&self) -> &Signals;
@@ -97,16 +99,24 @@ where
 }
 
 impl Writer {
-    pub(super) fn start(connection: Connection, hub: Arc<Hub>) -> Result<Self, StoreError> {
+    pub(super) fn start(
+        connection: Connection,
+        path: &Path,
+        hub: Arc<Hub>,
+    ) -> Result<Self, StoreError> {
         let (queue, receiver) = mpsc::channel(QUEUE);
         let (ending, ended) = watch::channel(());
+        let no_thread = |error| StoreError::Database(format!("cannot start a thread: {error}"));
+        let log = log_of(path);
+        let flusher =
+            Flusher::start(move || flush_log(&log), Arc::clone(&hub)).map_err(no_thread)?;
         thread::Builder::new()
             .name("kiln-writer".to_owned())
             .spawn(move || {
-                serve(connection, receiver, &hub);
+                serve(connection, receiver, flusher, &hub);
                 drop(ending);
             })
-            .map_err(|error| StoreError::Database(format!("cannot start a thread: {error}")))?;
+            .map_err(no_thread)?;
         Ok(Self { queue, ended })
     }
 
@@ -129,7 +139,12 @@ impl Writer {
     }
 }
 
-fn serve(mut connection: Connection, mut receiver: mpsc::Receiver<Box<dyn Work>>, hub: &Hub) {
+fn serve(
+    mut connection: Connection,
+    mut receiver: mpsc::Receiver<Box<dyn Work>>,
+    flusher: Flusher,
+    hub: &Hub,
+) {
     while let Some(first) = receiver.blocking_recv() {
         let mut batch = vec![first];
         while batch.len() < BATCH
@@ -137,8 +152,13 @@ fn serve(mut connection: Connection, mut receiver: mpsc::Receiver<Box<dyn Work>>
         {
             batch.push(next);
         }
-        serve_batch(&mut connection, batch, hub);
+        match flusher.check() {
+            Ok(()) => serve_batch(&mut connection, batch, &flusher, hub),
+            broken => answer(batch, &broken, hub),
+        }
     }
+    // Everything is answered before the file is closed.
+    drop(flusher);
 }
 
 /// How the parts of a batch are kept from each other.
@@ -161,7 +181,12 @@ enum Ended {
 
 /// Runs a batch and commits it. One part must not sink the others: if one spoils the batch it is run
 /// again with a guard around each, and if the commit fails each part is tried alone.
-fn serve_batch(connection: &mut Connection, mut batch: Vec<Box<dyn Work>>, hub: &Hub) {
+fn serve_batch(
+    connection: &mut Connection,
+    mut batch: Vec<Box<dyn Work>>,
+    flusher: &Flusher,
+    hub: &Hub,
+) {
     // A file that somebody else keeps locked is locked for each of them.
     if let Err(error) = connection.begin() {
         return answer(batch, &Err(error), hub);
@@ -175,11 +200,15 @@ fn serve_batch(connection: &mut Connection, mut batch: Vec<Box<dyn Work>>, hub: 
         Err(_) if batch.len() > 1 => {
             for work in batch {
                 let mut alone = vec![work];
-                let committed = begin_and_commit(connection, &mut alone).map(|_| ());
-                answer(alone, &committed, hub);
+                match begin_and_commit(connection, &mut alone) {
+                    Ok(_) => flusher.committed(alone),
+                    Err(error) => answer(alone, &Err(error), hub),
+                }
             }
         }
-        ended => answer(batch, &ended.map(|_| ()), hub),
+        Err(error) => answer(batch, &Err(error), hub),
+        // Also what changed nothing waits for the flush: it may be about what was committed before.
+        Ok(_) => flusher.committed(batch),
     }
 }
 
@@ -191,7 +220,7 @@ fn begin_and_commit(
     commit(connection, batch, Parts::Guarded)
 }
 
-fn answer(batch: Vec<Box<dyn Work>>, committed: &Result<(), StoreError>, hub: &Hub) {
+pub(super) fn answer(batch: Vec<Box<dyn Work>>, committed: &Result<(), StoreError>, hub: &Hub) {
     if committed.is_ok() {
         let mut signals = Signals::default();
         for work in &batch {
