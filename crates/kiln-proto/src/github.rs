@@ -353,6 +353,12 @@ pub struct CacheUsage {
     pub full_name: String,
     pub active_caches_size_in_bytes: u64,
     pub active_caches_count: u64,
+    /// Kiln's own: how often jobs looked for a cache and found one, those that are gone by now among them.
+    #[serde(default)]
+    pub hits: u64,
+    /// Kiln's own: how often they found none.
+    #[serde(default)]
+    pub misses: u64,
     /// Kiln's own: by the trust of those who wrote them.
     pub trusts: Vec<CacheTrust>,
 }

@@ -25,6 +25,9 @@ pub struct Manifest {
     pub id: i64,
     pub slug: String,
     pub run_id: Option<i64>,
+    /// Kiln made it for what the run leaves: it owns the objects of its artifacts, and changes with the run alone.
+    #[serde(default)]
+    pub own: bool,
     /// `DRAFT`, `SEALED`; `DUE` when its time is over and it owns something, `EXPIRED` when it owns nothing any more.
     pub state: String,
     /// In seconds; none for ever.

@@ -69,6 +69,11 @@ const STEPS: &[Step] = &[
         name: "what was asked under a caller's key",
         text: include_str!("../migrations/0010_asked.sql"),
     },
+    Step {
+        version: 11,
+        name: "what belongs to a run, and looks for caches",
+        text: include_str!("../migrations/0011_belongings.sql"),
+    },
 ];
 
 /// What each word in braces stands for.

@@ -1,6 +1,8 @@
 //! What the inputs of `actions/upload-artifact` and `actions/download-artifact` mean: which files go into an archive
 //! under which names, which artifacts a pattern names, and how an archive is put into a folder.
 
+mod raw;
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -9,10 +11,11 @@ use std::path::{Path, PathBuf};
 use kiln_blob::Hasher;
 use kiln_blob::zip::file as archive;
 use kiln_blob::zip::read::{Entry, Kind};
-use kiln_blob::zip::write::{Manner, Zip};
+use kiln_blob::zip::write::{Manner as OfFile, Zip};
 use kiln_lang::hash_files::{Globs, Places};
 
 use crate::gateway::Spooled;
+pub(crate) use raw::only;
 
 /// How deep folders are looked into.
 const DEEPEST: usize = 256;
@@ -159,22 +162,46 @@ impl Search<'_> {
     }
 }
 
-/// Writes an archive of files.
+/// How files become bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// As they are, one after the other.
+    Raw,
+    /// In an archive, compressed as far as this.
+    Packed(u32),
+}
+
+/// Writes files, or an archive of them.
 pub(crate) fn pack(
     chosen: &Chosen,
-    level: u32,
+    manner: Manner,
     to: PathBuf,
     go_on: &GoOn<'_>,
 ) -> Result<Spooled, String> {
     let failed = |error: io::Error| format!("cannot write the archive: {error}");
     let mut draft = Draft { file: File::create(&to).map_err(failed)?, hash: Hasher::default() };
+    match manner {
+        Manner::Raw => raw::copy(chosen, &mut draft, go_on)?,
+        Manner::Packed(level) => pack_into(&mut draft, chosen, level, go_on)?,
+    }
+    let (hash, size) = draft.hash.finish();
+    Ok(Spooled { path: to, size, hash: hash.to_string() })
+}
+
+fn pack_into(
+    draft: &mut Draft,
+    chosen: &Chosen,
+    level: u32,
+    go_on: &GoOn<'_>,
+) -> Result<(), String> {
+    let failed = |error: io::Error| format!("cannot write the archive: {error}");
     let (mut zip, mut piece) = (Zip::default(), vec![0; PIECE]);
     for (path, name) in &chosen.files {
         let unread = |error: io::Error| format!("cannot read `{}`: {error}", path.display());
         let mut file = open_file(path).map_err(unread)?;
         let size = file.metadata().map_err(unread)?.len();
         draft
-            .put(&zip.begin_as(name, Manner { level, is_large: size >= LARGE }))
+            .put(&zip.begin_as(name, OfFile { level, is_large: size >= LARGE }))
             .map_err(failed)?;
         loop {
             go_on().map_err(|error| error.to_string())?;
@@ -187,9 +214,7 @@ pub(crate) fn pack(
         }
         draft.put(&zip.end().map_err(failed)?).map_err(failed)?;
     }
-    draft.put(&zip.finish()).map_err(failed)?;
-    let (hash, size) = draft.hash.finish();
-    Ok(Spooled { path: to, size, hash: hash.to_string() })
+    draft.put(&zip.finish()).map_err(failed)
 }
 
 /// Opens what was a file when it was chosen. What took its place meanwhile, such as a pipe, must not hold anybody up.
@@ -407,7 +432,7 @@ mod tests {
         let chosen = choose("d", &work, None, false, &|| Ok(())).unwrap();
         for level in [0, 6, 9] {
             let zip = folder.path().join("a.zip");
-            let spooled = pack(&chosen, level, zip.clone(), &|| Ok(())).unwrap();
+            let spooled = pack(&chosen, Manner::Packed(level), zip.clone(), &|| Ok(())).unwrap();
             assert_eq!(spooled.size, fs::metadata(&zip).unwrap().len());
             let copy = folder.path().join("copy.zip");
             let content = (&*spooled.hash, spooled.size);
@@ -427,7 +452,10 @@ mod tests {
             assert!(fetch(File::open(&zip).unwrap(), short, &copy, &|| Ok(())).is_err());
         }
         let stop = || Err(io::Error::other("enough"));
-        assert_eq!(pack(&chosen, 1, folder.path().join("b"), &stop).unwrap_err(), "enough");
+        assert_eq!(
+            pack(&chosen, Manner::Packed(1), folder.path().join("b"), &stop).unwrap_err(),
+            "enough"
+        );
     }
 
     /// PEERS 23

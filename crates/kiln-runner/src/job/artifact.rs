@@ -10,7 +10,7 @@ use kiln_core::time::Timestamp;
 use kiln_lang::expr::coerce::to_text;
 use kiln_proto::content::{Artifact, NewArtifact};
 
-use crate::action::artifact::{self, Chosen};
+use crate::action::artifact::{self, Chosen, Manner};
 use crate::gateway::{Reason, Spooled, Stored, check_artifact_name};
 use crate::local::now;
 
@@ -98,23 +98,25 @@ impl JobRun<'_, '_> {
         self.warn_of_unknown(with, &UPLOAD);
         let inputs = Inputs(with);
         let path = inputs.required("path")?;
-        if !inputs.get("archive").is_empty() && !inputs.is_set("archive")? {
-            return Err("the built-in upload always makes an archive; put `actions/upload-artifact` into the \
-                        mirror for `archive: false`"
-                .to_owned());
-        }
+        let is_raw = !inputs.get("archive").is_empty() && !inputs.is_set("archive")?;
         let hidden = inputs.is_set("include-hidden-files")?;
         let level = inputs.number("compression-level", USUAL_LEVEL, 9)?;
-        let new = new_artifact(inputs)?;
+        let mut new = new_artifact(inputs)?;
         let (end, workspace) = (self.end_of_step(timeout), &self.shared.task.places.workspace);
         let chosen = artifact::choose(path, workspace, home, hidden, &|| end.check())?;
         if chosen.files.is_empty() {
             return self.nothing_found(inputs.get("if-no-files-found"), path);
         }
+        if is_raw {
+            let file = artifact::only(&chosen)?;
+            check_artifact_name(&file.name).map_err(|refusal| refusal.message)?;
+            (new.name, new.content_type) = (file.name, Some(file.content_type.to_owned()));
+        }
         let count = chosen.files.len();
         let text = format!("With the provided path, there will be {count} file(s) uploaded");
         self.output().say(self.step, &text);
-        let (id, spooled) = self.uploaded(&new, &chosen, level, timeout)?;
+        let manner = if is_raw { Manner::Raw } else { Manner::Packed(level) };
+        let (id, spooled) = self.uploaded(&new, &chosen, manner, timeout)?;
         let (name, size) = (&new.name, spooled.size);
         let text = format!(
             "Artifact {name} has been successfully uploaded! Final size is {size} bytes. Artifact ID is {id}"
@@ -155,7 +157,7 @@ impl JobRun<'_, '_> {
         &self,
         new: &NewArtifact,
         chosen: &Chosen,
-        level: u32,
+        manner: Manner,
         timeout: Option<Duration>,
     ) -> Result<(i64, Spooled), String> {
         let services = &self.shared.task.services;
@@ -168,7 +170,7 @@ impl JobRun<'_, '_> {
             _ => format!("Failed to CreateArtifact: {refusal}"),
         })?;
         let (end, draft) = (self.end_of_step(timeout), self.spool_file());
-        let packed = artifact::pack(chosen, level, draft.clone(), &|| end.check());
+        let packed = artifact::pack(chosen, manner, draft.clone(), &|| end.check());
         let uploaded = packed.and_then(|spooled| {
             let failed = |refusal: crate::gateway::Refusal| format!("Failed to upload: {refusal}");
             services.send(&spooled).map_err(failed)?;

@@ -10,7 +10,7 @@ use kiln_blob::{BlobError, Entry, Name, Parts};
 use kiln_core::id::BlobId;
 use kiln_core::time::Timestamp;
 use kiln_fault::Point;
-use kiln_store::content::garbage::{self, Step};
+use kiln_store::content::garbage::{self, Removal, Step};
 use kiln_store::{Duty, Scope, StoreError, Tx};
 
 use crate::app::App;
@@ -101,17 +101,8 @@ impl Round {
     async fn give_up(&mut self, app: &App) -> Result<Stage, Trouble> {
         let before = ago(app.config.storage.grace);
         let work = async move |tx: &mut Tx<'_>| garbage::give_up(tx, SCOPE, before, PIECE).await;
-        let (Step { count, more, .. }, parts) = app.store.write(work).await?;
+        let Step { count, more, .. } = app.store.write(work).await?;
         self.freed.uploads += count;
-        if let Some(direct) = app.storage.backend().direct() {
-            let mut trouble = Ok(());
-            for (place, upload) in parts {
-                // The rows are gone: none of these is found again, so one that fails does not keep the others.
-                let aborted = direct.abort_parts(&Name::new(place)?, &Parts(upload)).await;
-                trouble = trouble.and(aborted);
-            }
-            trouble?;
-        }
         Ok(if more { Stage::Uploads } else { Stage::Mark(BlobId(0)) })
     }
 
@@ -165,22 +156,36 @@ impl Round {
     }
 }
 
-/// Removes the bytes whose rows are gone. A place is used once, so that nobody can have put anything there.
+/// Removes the bytes whose rows are gone. A place is used once, so that nobody can have put anything there. The row
+/// that says so goes last: after a crash or an error all of it is done again.
 async fn remove(app: &App) -> Result<Stage, Trouble> {
     let next = async |tx: &mut Tx<'_>| garbage::removals(tx, SCOPE, PIECE).await;
-    let places = app.store.read(next).await?;
-    if places.is_empty() {
+    let next = app.store.read(next).await?;
+    if next.is_empty() {
         return Ok(Stage::Strays(0, None));
     }
-    for place in &places {
-        // What is no name of ours cannot lie there.
-        if let Ok(name) = Name::new(place.as_str()) {
-            app.storage.backend().delete(&name).await?;
+    let (mut places, mut trouble) = (Vec::with_capacity(next.len()), Ok(()));
+    for removal in next {
+        // One that fails does not keep the others from it.
+        match let_go(app, &removal).await {
+            Ok(()) => places.push(removal.place),
+            Err(error) => trouble = Err(error),
         }
     }
     let removed = async move |tx: &mut Tx<'_>| garbage::removed(tx, SCOPE, &places).await;
     app.store.write(removed).await?;
+    trouble?;
     Ok(Stage::Remove)
+}
+
+async fn let_go(app: &App, removal: &Removal) -> Result<(), BlobError> {
+    // What is no name of ours cannot lie there.
+    let Ok(name) = Name::new(removal.place.as_str()) else { return Ok(()) };
+    let backend = app.storage.backend();
+    if let (Some(upload), Some(direct)) = (&removal.parts, backend.direct()) {
+        direct.abort_parts(&name, &Parts(upload.clone())).await?;
+    }
+    backend.delete(&name).await
 }
 
 fn ago(time: Duration) -> Timestamp {

@@ -9,7 +9,7 @@ use kiln_core::id::{ArtifactId, CacheId, ManifestId, OrgId, RepoId, RunId};
 use kiln_core::plan::Scope as Permission;
 use kiln_store::claims::Lease;
 use kiln_store::content::manifests::{self, Manifest};
-use kiln_store::content::{artifacts, caches};
+use kiln_store::content::{artifacts, belongings, caches};
 use kiln_store::{Actor, Refusal, Scope, StoreError, Tx};
 
 use super::content::{Standing, actor};
@@ -66,11 +66,17 @@ impl AtWork {
         Ok(())
     }
 
-    /// Whether the run of a manifest is one of the job's repository.
+    /// Whether the run of a manifest is one of the job's repository, and of code that is trusted enough: what a run
+    /// leaves that is not, others do not read.
     async fn sees(&self, tx: &mut Tx<'_>, manifest: &Manifest) -> Result<bool, StoreError> {
         let Some(run) = manifest.run else { return Ok(false) };
-        match kiln_store::runs::get(tx, Scope::Org(self.lease.org), run).await {
-            Ok(run) => Ok(run.repo == self.lease.repo),
+        let scope = Scope::Org(self.lease.org);
+        match kiln_store::runs::get(tx, scope, run).await {
+            Ok(run) => {
+                let trust = belongings::trust_of(tx, scope, run.id).await?;
+                let is_trusted = self.standing.readable_trusts().contains(&trust);
+                Ok(run.repo == self.lease.repo && is_trusted)
+            }
             Err(StoreError::Refused(Refusal::NotFound(_))) => Ok(false),
             Err(error) => Err(error),
         }

@@ -115,6 +115,10 @@ async fn scope(app: &App, keeper: &Keeper, right: Right, id: ManifestId) -> Answ
             Right::Read => who.must_see(tx, &found).await?,
             _ => who.must_have(&found)?,
         }
+        if right != Right::Read && found.own {
+            let message = "the manifest is what its run leaves; it changes with the run alone";
+            return Err(Refusal::Conflict(message.to_owned()).into());
+        }
         Ok(found.org)
     };
     keeper.require(right, app.store.read(find).await?, "manifest")
@@ -248,6 +252,7 @@ fn said(found: &manifests::Manifest, resources: Vec<manifests::Resource>) -> Man
         id: found.id.0,
         slug: found.id.slug(),
         run_id: found.run.map(|run| run.0),
+        own: found.own,
         state: state.to_owned(),
         retention: found.retention_ms.and_then(|millis| u64::try_from(millis / 1_000).ok()),
         created_at: found.created_at.rfc3339(),

@@ -6,7 +6,7 @@ use kiln_core::access::Right;
 use kiln_core::time::Timestamp;
 use kiln_proto::blob::{Collect, Collection, Kept, Storage, Use};
 use kiln_store::content::{garbage, storage};
-use kiln_store::directory::settings;
+use kiln_store::directory::{audit, settings};
 use kiln_store::{Actor, Duty, Scope, Tx};
 use tokio::time::Instant;
 
@@ -73,6 +73,12 @@ pub async fn collect(app: &App, caller: &Caller, asked: &Collect) -> Answer<Coll
     if asked.dry_run {
         return foresee(app).await;
     }
+    // Who asked is known even if it breaks off: what was removed until then is gone.
+    let actor = caller.actor();
+    let asked_for = async move |tx: &mut Tx<'_>| {
+        audit::done_to_all(tx, &actor, "storage.collect", serde_json::Value::Null).await
+    };
+    app.store.write(asked_for).await?;
     let mut round = Round::default();
     let end = Instant::now() + PATIENCE;
     while !round.is_over() && Instant::now() < end {

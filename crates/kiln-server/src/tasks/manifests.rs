@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use kiln_core::id::ManifestId;
+use kiln_core::id::{ManifestId, ObjectId};
 use kiln_core::time::Timestamp;
 use kiln_fault::Point;
-use kiln_store::content::manifests::{self, Manifest, ManifestState};
+use kiln_store::content::belongings;
+use kiln_store::content::manifests::{self, Manifest, ManifestState, Resource};
 use kiln_store::{Scope, StoreError, Tx};
 
 use super::driver::{Done, Duty, NOTHING, Pass, Plan};
@@ -19,6 +20,9 @@ const MOST: u32 = 20;
 const SEALS: u32 = 500;
 /// How many resources of a manifest go in one transaction.
 const PIECE: usize = 200;
+
+/// When a run's own manifest is looked at again of which somebody keeps an artifact.
+const AGAIN: Duration = Duration::from_hours(24);
 
 /// A pass can be cut off anywhere: what was cleaned up has left its manifest, and the next finds the rest.
 #[derive(Debug, Default)]
@@ -88,10 +92,13 @@ impl Duty for Manifests {
 
 /// The next piece of a manifest. Says how much of it went, and whether it is over.
 async fn one(app: &App, manifest: Manifest) -> Result<(usize, bool), StoreError> {
-    let (org, id) = (manifest.org, manifest.id);
+    let (org, id, own) = (manifest.org, manifest.id, manifest.own);
     let work = async move |tx: &mut Tx<'_>| {
         let mut cleaned = 0;
-        let owned = manifests::resources(tx, SCOPE, id).await?;
+        let mut owned = manifests::resources(tx, SCOPE, id).await?;
+        if own && leave_needed(tx, &mut owned).await? {
+            belongings::put_off(tx, SCOPE, id, tx.now() + AGAIN).await?;
+        }
         let ours = owned.iter().filter(|resource| Kind::read(&resource.kind).is_some());
         for resource in ours.take(PIECE) {
             clean_up(tx, org, id, resource).await?;
@@ -104,4 +111,17 @@ async fn one(app: &App, manifest: Manifest) -> Result<(usize, bool), StoreError>
         Ok((cleaned, is_over))
     };
     app.store.write(work).await
+}
+
+/// Leaves out what an artifact still has, which goes with that. Says whether there is any.
+async fn leave_needed(tx: &mut Tx<'_>, owned: &mut Vec<Resource>) -> Result<bool, StoreError> {
+    let all = std::mem::take(owned);
+    let count = all.len();
+    for resource in all {
+        let object = ObjectId(resource.id.parse().unwrap_or_default());
+        if !belongings::is_needed(tx, SCOPE, object).await? {
+            owned.push(resource);
+        }
+    }
+    Ok(owned.len() < count)
 }

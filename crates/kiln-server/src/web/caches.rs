@@ -4,7 +4,7 @@ use axum::extract::{Path, Query, State};
 use axum::response::{Html, IntoResponse as _, Redirect, Response};
 use kiln_core::access::Right;
 use kiln_core::id::CacheId;
-use kiln_store::content::caches::{Cache, Order, Usage};
+use kiln_store::content::caches::{Cache, Looks, Order, Usage};
 use maud::{Markup, html};
 use serde::Deserialize;
 
@@ -45,11 +45,11 @@ pub(super) async fn show(
     // Those that were used last come first.
     let order = (Order::Used, false);
     let (total, caches) = seen::caches(&app, &row, (key, None), order, piece).await?;
-    let usage = seen::usage(&app, &row).await?;
+    let (usage, looks) = seen::usage(&app, &row).await?;
     let may_change = visitor.caller.grants().allow(Right::Write, Some(row.org)).is_ok();
     let body = html! {
         (head(&name, "caches"))
-        (used(&usage, &app.config.content))
+        (used(&usage, looks, &app.config.content))
         @if total == 0 && which.key.is_empty() {
             (parts::empty("No cache has been written yet", &html! {
                 "A step with " code { "uses: actions/cache" } " writes one when its job succeeds."
@@ -69,12 +69,12 @@ pub(super) async fn show(
     Ok(Page { title: &title, section: Section::Repositories, live: None, body }.show(&visitor))
 }
 
-/// How much there is of each trust, and how much there may be.
-fn used(usage: &[Usage], content: &Content) -> Markup {
+/// How much there is of each trust and how much there may be; how often jobs looked for one.
+fn used(usage: &[Usage], looks: Looks, content: &Content) -> Markup {
     let number = |number: i64| u64::try_from(number).unwrap_or_default();
     let room = |kind: &Usage| content.quota_of(kind.trust == TRUSTED);
     html! {
-        @if !usage.is_empty() {
+        @if !usage.is_empty() || looks != Looks::default() {
             dl.facts {
                 @for kind in usage {
                     div {
@@ -82,6 +82,9 @@ fn used(usage: &[Usage], content: &Content) -> Markup {
                         dd { (parts::size(number(kind.bytes))) " of " (parts::size(room(kind))) " in " (parts::count(usize::try_from(kind.count).unwrap_or_default(), "cache", "caches")) }
                     }
                     div { dt { "Found" } dd { (parts::count(usize::try_from(kind.hits).unwrap_or_default(), "time", "times")) } }
+                }
+                @if looks != Looks::default() {
+                    div { dt { "Jobs looked for one" } dd { (looks.hits) " found, " (looks.misses) " missed" } }
                 }
             }
         }

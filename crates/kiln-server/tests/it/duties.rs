@@ -9,12 +9,15 @@ use kiln_core::run::RunState;
 use kiln_proto::api::Duty;
 use kiln_server::Server;
 use kiln_server::config::Config;
+use kiln_store::content::artifacts::{self, NewArtifact};
+use kiln_store::content::belongings::{self, Bytes};
+use kiln_store::content::blobs;
 use kiln_store::content::caches::{self, NewCache};
 use kiln_store::content::manifests::{self, ManifestState};
 use kiln_store::content::objects::{self, NewObject};
 use kiln_store::{Options, Store, Tx};
 use kiln_testkit::database::Database;
-use kiln_testkit::runs::Site;
+use kiln_testkit::runs::{Site, somebody};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
@@ -232,6 +235,53 @@ async fn what_manifests_own_goes_when_their_time_is_over(database: &Options) {
     whole.stop().await;
 }
 
+/// C5: what somebody keeps stays, and its owner with it, when the time of all that its run left is over.
+async fn the_manifest_of_a_run_stays_while_somebody_keeps_an_artifact(database: &Options) {
+    let store = Store::open(database).unwrap();
+    let site = Site::new(store.clone()).await;
+    let run = site.run("  a: {runs-on: linux, steps: [{run: x}]}\n").await;
+    let org = site.org;
+    let work = async move |tx: &mut Tx<'_>| {
+        let body = blobs::Body::Inline(b"dist".to_vec());
+        let blob = blobs::put(tx, SYSTEM, org, &[7; 32], 4, body).await?.id;
+        let new = NewArtifact {
+            run,
+            attempt: 1,
+            job: None,
+            claim: None,
+            name: "dist".to_owned(),
+            content_type: "application/zip".to_owned(),
+            expires_at: Some(tx.now()),
+            overwrite: false,
+        };
+        let id = artifacts::create(tx, SYSTEM, &somebody(), new).await?;
+        let bytes = Bytes { blob, hash: vec![7; 32], size: 4 };
+        belongings::complete(tx, SYSTEM, &somebody(), id, &bytes, Duration::ZERO).await?;
+        artifacts::set_keep(tx, SYSTEM, &somebody(), id, true).await?;
+        let sql = "UPDATE runs SET conclusion = 'success' WHERE id = $1";
+        tx.execute(sql, &[run.into()]).await
+    };
+    store.write(work).await.unwrap();
+    drop((site, store));
+    let data = tempfile::tempdir().unwrap();
+    let whole = Whole::start(data.path(), database, |_| {}).await;
+    let done = whole.until("manifests", |duty| duty.passes > 0).await;
+    assert_eq!(
+        done.last_report,
+        "0 resources cleaned up, 0 manifests are over, 1 sealed because their runs ended"
+    );
+    let left = async move |tx: &mut Tx<'_>| {
+        let found = artifacts::by_name(tx, SYSTEM, run, "dist").await?;
+        let object = found.object.unwrap();
+        let owner = manifests::owner(tx, SYSTEM, org, "object", &object.0.to_string()).await?;
+        Ok((manifests::get(tx, SYSTEM, owner.unwrap()).await?, tx.now()))
+    };
+    let (owner, now) = whole.app.store.read(left).await.unwrap();
+    assert!(owner.own && owner.state == ManifestState::Sealed, "{owner:?}");
+    assert!(owner.expires_at.unwrap() > now + Duration::from_hours(23), "looked at again later");
+    whole.stop().await;
+}
+
 /// C5: however many manifests cannot be cleaned up, the others are.
 async fn manifests_that_cannot_be_cleaned_up_keep_no_others_from_it(database: &Options) {
     let store = Store::open(database).unwrap();
@@ -349,6 +399,7 @@ on_both_whole! {
     old_and_too_many_caches_go
     what_fails_is_shown_and_tried_again
     what_manifests_own_goes_when_their_time_is_over
+    the_manifest_of_a_run_stays_while_somebody_keeps_an_artifact
     manifests_that_cannot_be_cleaned_up_keep_no_others_from_it
     drafts_are_sealed_when_their_runs_have_ended
 }

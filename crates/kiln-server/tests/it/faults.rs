@@ -7,6 +7,7 @@ use std::time::Duration;
 use kiln_proto::report::Stored;
 use kiln_server::config::Place as Bytes;
 use kiln_server::service::garbage::Round;
+use kiln_store::Tx;
 use kiln_store::directory::members::Role;
 use kiln_testkit::database::Database;
 use kiln_testkit::disk::{on_small_disk, with_small_disk};
@@ -73,6 +74,16 @@ impl World<'_> {
         assert!(put(self.server, &url, &unused).await.is_success());
         assert_eq!(asked(self.complete(&left)).await.status(), 200);
 
+        // One in parts that nobody completes: the store is to forget it.
+        let many = json!({ "owner": "acme", "hash": hash_of(seed), "size": 70 << 20 });
+        let many = self.ada.post("/api/blobs/uploads", many).await.expect(201);
+        let part = many["pieces"][0]["url"].as_str().unwrap().to_owned();
+        let id = many["id"].as_i64().unwrap();
+        let over = async move |tx: &mut Tx<'_>| {
+            tx.execute("UPDATE uploads SET expires_at = 1 WHERE id = $1", &[id.into()]).await
+        };
+        assert_eq!(self.server.app.store.write(over).await.unwrap(), 1);
+
         self.bucket.wire.fail(fault, usize::MAX);
         let said = unavailable(asked(self.complete(&upload)).await, "complete").await;
         assert!(said.contains("try again"), "{said}");
@@ -90,6 +101,11 @@ impl World<'_> {
             Ok::<(), kiln_server::service::garbage::Trouble>(())
         };
         timeout(PATIENCE, failed).await.expect("it ends").unwrap_err();
+        let parts = async |tx: &mut Tx<'_>| {
+            let sql = "SELECT count(*) FROM removals WHERE parts IS NOT NULL";
+            tx.one("removal", sql, &[]).await?.get::<i64>(0)
+        };
+        assert_eq!(self.server.app.store.read(parts).await.unwrap(), 1, "it is not forgotten");
 
         self.bucket.wire.heal();
         assert_eq!(asked(self.complete(&upload)).await.status(), 200);
@@ -97,6 +113,8 @@ impl World<'_> {
         // The next round finishes what the last one began; what is used is not touched.
         round(self.server).await;
         assert_eq!(round(self.server).await.blobs, 0);
+        assert_eq!(self.server.app.store.read(parts).await.unwrap(), 0);
+        assert!(!put(self.server, &part, b"late").await.is_success(), "the store forgot it");
         assert_eq!(get(&self.ada, &unused, None).await.0, 404);
         for bytes in [&old, &new] {
             assert!(get(&self.ada, bytes, None).await == (200, bytes.clone()));
@@ -105,6 +123,11 @@ impl World<'_> {
         let storage = root.get("/api/storage").await.expect(200);
         assert_eq!(storage["kept"]["removals"], 0);
     }
+}
+
+/// A hash that nothing has.
+fn hash_of(seed: u64) -> String {
+    crate::blobs::hash(format!("never sent {seed}").as_bytes())
 }
 
 /// C3 C6
@@ -228,7 +251,7 @@ async fn bytes_have_no_room(folder: PathBuf) {
     assert!(get(&ada, &first, None).await == (200, first.clone()), "what was there is whole");
     // With room it is taken. Without grace the collector may give the upload up that was begun.
     let id = kiln_core::id::ObjectId(reference);
-    let gone = async move |tx: &mut kiln_store::Tx<'_>| {
+    let gone = async move |tx: &mut Tx<'_>| {
         kiln_store::content::objects::delete(tx, crate::support::SYSTEM, id).await
     };
     server.app.store.write(gone).await.unwrap();

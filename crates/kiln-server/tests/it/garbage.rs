@@ -12,7 +12,7 @@ use kiln_store::content::blobs;
 use kiln_store::content::objects::{self, NewObject};
 use kiln_store::directory::members::Role;
 use kiln_testkit::database::Database;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::api::people::{As, Person, person};
 use crate::blobs::{get, hash, noise, put, reserve, send};
@@ -105,7 +105,16 @@ async fn what_nothing_refers_to_goes_and_the_rest_stays(server: Server) {
     let takes = json!(100_024);
     assert_eq!((&dry["unused"], &dry["unused_bytes"]), (&json!(1), &takes));
     ada.post("/api/storage/gc", json!({})).await.expect(403);
+    let collections = async || {
+        let all = root.get("/api/audit").await.expect(200);
+        let all = all["items"].as_array().unwrap();
+        let asked = |one: &&Value| one["action"] == "storage.collect";
+        all.iter().filter(asked).map(|one| one["actor"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(collections().await, Vec::<Value>::new(), "a question and a refusal leave nothing");
     let done = root.post("/api/storage/gc", json!({})).await.expect(200);
+    let collected = collections().await;
+    assert!(collected.len() == 1 && collected[0].to_string().contains("root"), "{collected:?}");
     assert_eq!(
         (&done["removed"], &done["removed_bytes"], &done["more"]),
         (&json!(1), &takes, &json!(false))

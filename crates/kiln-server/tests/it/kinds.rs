@@ -42,6 +42,11 @@ async fn what_runs_leave_is_kept_by_their_kind(database: Database) {
         let far = job.upload(far, b"far").await;
         let lasts = time(&far["expires_at"]).since(time(&far["created_at"]));
         assert!(lasts.abs_diff(expect) < Duration::from_mins(1), "{name:?}: {lasts:?}");
+        // What belongs to the run is kept as long as any of it may be.
+        let own = ada.get("/api/manifests?owner=acme&limit=1").await.expect(200);
+        let own = &own["items"][0];
+        assert!(own["own"] == true && own["run_id"] == job.job.run_id, "{own}");
+        assert_eq!(own["retention"], expect.as_secs(), "{name:?}");
         let new = json!({ "owner": "acme", "run": job.job.run_id.to_string() });
         let manifest = ada.post("/api/manifests", new).await.expect(201);
         assert_eq!(manifest["retention"], of_manifest.as_secs(), "{name:?}");

@@ -138,6 +138,11 @@ fn unseen(new: &NewArtifact) -> String {
     format!("{}\u{1}{job}.{claim}", new.name)
 }
 
+/// The name that one has when it is complete.
+pub(super) fn plain_name(name: &str) -> &str {
+    name.split_once('\u{1}').map_or(name, |(plain, _)| plain)
+}
+
 /// Removes what may be replaced and never was complete, and refuses if the run has too many. Says whether a
 /// complete one is to be replaced.
 async fn give_way(tx: &mut Tx<'_>, new: &NewArtifact) -> Result<bool, StoreError> {
@@ -192,7 +197,7 @@ pub(super) async fn let_go(tx: &mut Tx<'_>, gone: &[Row]) -> Result<(), StoreErr
     spoil(tx, gone.iter().filter_map(job).collect::<Result<_, _>>()?)
 }
 
-/// The upload is complete. Done once.
+/// The upload is complete. Done once. [`super::belongings::complete`] gives it an object that has an owner.
 pub async fn finalize(
     tx: &mut Tx<'_>,
     scope: Scope,

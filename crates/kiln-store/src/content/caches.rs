@@ -152,7 +152,9 @@ macro_rules! columns {
 // Below the macro, which it uses.
 mod seen;
 
-pub use seen::{Filter, Order, Usage, delete, delete_by_key, search, total, usage};
+pub use seen::{
+    Filter, Looks, Order, Usage, delete, delete_by_key, looked, looks, search, total, usage,
+};
 
 pub async fn get(tx: &mut Tx<'_>, scope: Scope, id: CacheId) -> Result<Cache, StoreError> {
     let sql = concat!(

@@ -138,14 +138,14 @@ pub async fn foresee(
     Ok((step(0)?, step(2)?))
 }
 
-/// Gives up uploads whose time was over before, and those of jobs that are over. Says what the store calls those
-/// that come in parts.
+/// Gives up uploads whose time was over before, and those of jobs that are over. What the store has of them is
+/// removed like any bytes.
 pub async fn give_up(
     tx: &mut Tx<'_>,
     scope: Scope,
     before: Timestamp,
     limit: u32,
-) -> Result<(Step, Vec<(String, String)>), StoreError> {
+) -> Result<Step, StoreError> {
     scope.system("upload")?;
     let sql = "DELETE FROM uploads WHERE id IN (SELECT id FROM uploads WHERE expires_at <= $1 \
                AND NOT EXISTS (SELECT 1 FROM leases WHERE leases.job_id = uploads.job_id) \
@@ -155,17 +155,11 @@ pub async fn give_up(
                AND NOT EXISTS (SELECT 1 FROM leases WHERE leases.job_id = uploads.job_id) \
                ORDER BY job_id LIMIT $1) RETURNING place, size, parts";
     rows.extend(tx.rows(sql, &[limit.into()]).await?);
-    let (mut places, mut parts) = (Vec::new(), Vec::new());
-    for row in &rows {
-        let place = row.get::<String>(0)?;
-        if let Some(upload) = row.get::<Option<String>>(2)? {
-            parts.push((place.clone(), upload));
-        }
-        places.push((place, row.get(1)?));
-    }
+    let given_up = |row: &Row| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+    let places = rows.iter().map(given_up).collect::<Result<Vec<_>, StoreError>>()?;
     let step = Step { count: rows.len() as u64, bytes: 0, more: rows.len() >= limit as usize };
-    remove(tx, places).await?;
-    Ok((step, parts))
+    let_go(tx, places).await?;
+    Ok(step)
 }
 
 /// Removes objects whose time is over, that neither an artifact nor a cache needs and that no manifest owns.
@@ -190,28 +184,49 @@ pub async fn expire(tx: &mut Tx<'_>, scope: Scope, limit: u32) -> Result<Step, S
 
 /// Bytes that go next: their place, and how many.
 pub async fn remove(tx: &mut Tx<'_>, places: Vec<(String, i64)>) -> Result<(), StoreError> {
+    let_go(tx, places.into_iter().map(|(place, stored)| (place, stored, None)).collect()).await
+}
+
+/// The same for uploads that may have come in parts.
+async fn let_go(
+    tx: &mut Tx<'_>,
+    places: Vec<(String, i64, Option<String>)>,
+) -> Result<(), StoreError> {
     let now: Value = tx.now().into();
-    let row = |(place, stored): (String, i64)| vec![place.into(), stored.into(), now.clone()];
+    let row = |(place, stored, parts): (String, i64, Option<String>)| {
+        vec![place.into(), stored.into(), now.clone(), parts.into()]
+    };
     let rows: Vec<Vec<Value>> = places.into_iter().map(row).collect();
     let sql = Sql::of(
-        "INSERT INTO removals (place, stored, created_at) VALUES ($1, $2, $3) \
+        "INSERT INTO removals (place, stored, created_at, parts) VALUES ($1, $2, $3, $4) \
          ON CONFLICT DO NOTHING",
-        "INSERT INTO removals (place, stored, created_at) \
-         SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[]) ON CONFLICT DO NOTHING",
+        "INSERT INTO removals (place, stored, created_at, parts) \
+         SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[]) \
+         ON CONFLICT DO NOTHING",
     );
     tx.execute_all(sql, &rows).await?;
     Ok(())
 }
 
-/// The places of bytes that are to be removed next.
+/// What the store is to let go of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Removal {
+    pub place: String,
+    /// What the store calls an upload to this place that came in parts.
+    pub parts: Option<String>,
+}
+
+/// What is to be removed next.
 pub async fn removals(
     tx: &mut Tx<'_>,
     scope: Scope,
     limit: u32,
-) -> Result<Vec<String>, StoreError> {
+) -> Result<Vec<Removal>, StoreError> {
     scope.system("removal")?;
-    let sql = "SELECT place FROM removals ORDER BY place LIMIT $1";
-    tx.rows(sql, &[limit.into()]).await?.iter().map(|row| row.get(0)).collect()
+    let sql = "SELECT place, parts FROM removals ORDER BY place LIMIT $1";
+    let rows = tx.rows(sql, &[limit.into()]).await?;
+    let removal = |row: &Row| Ok(Removal { place: row.get(0)?, parts: row.get(1)? });
+    rows.iter().map(removal).collect()
 }
 
 /// The bytes at these places are removed.

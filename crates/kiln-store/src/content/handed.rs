@@ -1,9 +1,13 @@
 //! Artifacts of a job whose result stands for another: the other job has them, too, as its own.
 
+use std::time::Duration;
+
 use kiln_core::id::{ArtifactId, ObjectId};
 use kiln_core::time::Timestamp;
 
 use super::artifacts::{self, NewArtifact, let_go};
+use super::belongings::{self, Bytes};
+use super::objects;
 use crate::claims::Lease;
 use crate::directory::actor::Actor;
 use crate::directory::scope::Scope;
@@ -33,12 +37,14 @@ struct Left {
 }
 
 /// Gives the job of a lease what another one left. The bytes are shared, the rows are its own: each is kept for
-/// as long as it would have been had the job made it itself. Asking again does the same again.
+/// as long as it would have been had the job made it itself, and what belongs to its run for `retention`. Asking
+/// again does the same again.
 pub async fn hand_on(
     tx: &mut Tx<'_>,
     actor: &Actor,
     from: &Candidate,
     lease: &Lease,
+    retention: Duration,
 ) -> Result<Handed, StoreError> {
     let all = left_by(tx, from).await?;
     let now = tx.now();
@@ -53,7 +59,7 @@ pub async fn hand_on(
     let mut names = Vec::with_capacity(all.len());
     for one in all {
         names.push(one.name.clone());
-        add(tx, actor, lease, one).await?;
+        add(tx, actor, lease, one, retention).await?;
     }
     Ok(Handed::All(names))
 }
@@ -111,6 +117,7 @@ async fn add(
     actor: &Actor,
     lease: &Lease,
     left: Left,
+    retention: Duration,
 ) -> Result<ArtifactId, StoreError> {
     let scope = Scope::Org(lease.org);
     let lasts = left.expires.map(|end| end.since(left.created));
@@ -125,11 +132,13 @@ async fn add(
         overwrite: false,
     };
     let id = artifacts::create(tx, scope, actor, new).await?;
-    match artifacts::finalize(tx, scope, id, left.object, &left.hash, left.size).await {
+    let lost =
+        || StoreError::Database("an artifact lost its bytes while it was handed on".to_owned());
+    let blob = objects::get(tx, scope, left.object).await?.blob.ok_or_else(lost)?;
+    let bytes = Bytes { blob, hash: left.hash, size: left.size };
+    match belongings::complete(tx, scope, actor, id, &bytes, retention).await {
         // It was just looked at under a lock.
-        Err(StoreError::Refused(Refusal::NotFound(_))) => Err(StoreError::Database(
-            "an artifact lost its bytes while it was handed on".to_owned(),
-        )),
+        Err(StoreError::Refused(Refusal::NotFound(_))) => Err(lost()),
         done => done.map(|()| id),
     }
 }

@@ -38,6 +38,8 @@ pub struct Manifest {
     pub id: ManifestId,
     pub org: OrgId,
     pub run: Option<RunId>,
+    /// Kiln made it for what the run leaves.
+    pub own: bool,
     pub state: ManifestState,
     /// Milliseconds; `None` for ever.
     pub retention_ms: Option<i64>,
@@ -214,7 +216,7 @@ async fn lock(
 macro_rules! select {
     ($rest:literal) => {
         concat!(
-            "SELECT id, org_id, run_id, status, retention_ms, created_at, released_at, expires_at, \
+            "SELECT id, org_id, run_id, status, retention_ms, created_at, released_at, expires_at, own, \
              (SELECT count(*) FROM manifest_resources \
              WHERE manifest_id = id AND owner_type = 'manifest') FROM manifests WHERE ",
             $rest
@@ -301,7 +303,7 @@ pub async fn resources(
 fn manifest(row: &Row, now: Timestamp) -> Result<Manifest, StoreError> {
     let expires_at = row.get::<Option<Timestamp>>(7)?;
     let is_over = expires_at.is_some_and(|expires_at| expires_at <= now);
-    let owned = row.get::<i64>(8)?;
+    let owned = row.get::<i64>(9)?;
     let state = match row.get(3)? {
         Status::Draft => ManifestState::Draft,
         Status::Sealed if !is_over => ManifestState::Sealed,
@@ -312,6 +314,7 @@ fn manifest(row: &Row, now: Timestamp) -> Result<Manifest, StoreError> {
         id: row.get(0)?,
         org: row.get(1)?,
         run: row.get(2)?,
+        own: row.get(8)?,
         state,
         retention_ms: row.get(4)?,
         created_at: row.get(5)?,

@@ -5,6 +5,7 @@
 //! replaces or removes something that a person may miss takes an actor and leaves an audit row.
 
 pub mod artifacts;
+pub mod belongings;
 pub mod blobs;
 pub mod caches;
 pub mod chunks;

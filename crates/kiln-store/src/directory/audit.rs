@@ -59,6 +59,16 @@ pub async fn done(
     record(tx, actor, Deed { org: Some(org), action, subject, detail }).await
 }
 
+/// The same of what concerns the whole installation.
+pub async fn done_to_all(
+    tx: &mut Tx<'_>,
+    actor: &Actor,
+    action: &'static str,
+    detail: serde_json::Value,
+) -> Result<(), StoreError> {
+    record(tx, actor, Deed { org: None, action, subject: 0, detail }).await
+}
+
 /// Writes an entry in the transaction that does the deed.
 pub(crate) async fn record(tx: &mut Tx<'_>, actor: &Actor, deed: Deed) -> Result<(), StoreError> {
     let kind = deed.action.split_once('.').map_or(deed.action, |(kind, _)| kind);

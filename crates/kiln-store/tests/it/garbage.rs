@@ -34,7 +34,8 @@ async fn sweep(store: &Store) -> Step {
 }
 
 async fn removals(store: &Store) -> Vec<String> {
-    write!(store, |tx| garbage::removals(tx, SYSTEM, 100)).unwrap()
+    let next = write!(store, |tx| garbage::removals(tx, SYSTEM, 100)).unwrap();
+    next.into_iter().map(|removal| removal.place).collect()
 }
 
 /// C6
@@ -137,12 +138,13 @@ async fn uploads_end_once_and_those_that_nobody_completes_are_given_up(store: St
     assert_eq!(refusal(finish(goes, true).await), Refusal::NotFound("upload"));
     assert_eq!(removals(&store).await, ["uploads/goes"]);
     let none = write!(store, |tx| garbage::give_up(tx, SYSTEM, Timestamp(1), 9)).unwrap();
-    assert_eq!(none.0.count, 0);
-    let (step, parts) = write!(store, |tx| garbage::give_up(tx, SYSTEM, LATER, 9)).unwrap();
-    assert_eq!(
-        (step.count, parts),
-        (2, vec![("uploads/forgotten".to_owned(), "s3-id".to_owned())])
-    );
+    assert_eq!(none.count, 0);
+    let step = write!(store, |tx| garbage::give_up(tx, SYSTEM, LATER, 9)).unwrap();
+    assert_eq!(step.count, 2);
+    // What the store calls it is known until somebody says that the store has let go of it.
+    let given_up = write!(store, |tx| garbage::removals(tx, SYSTEM, 9)).unwrap();
+    let parts: Vec<_> = given_up.iter().filter_map(|one| one.parts.as_deref()).collect();
+    assert_eq!(parts, ["s3-id"]);
     let gone = write!(store, |tx| uploads::get(tx, SYSTEM, forgotten));
     assert_eq!(refusal(gone), Refusal::NotFound("upload"));
 }
@@ -185,7 +187,7 @@ async fn uploads_of_a_job_live_as_long_as_the_job(store: Store) {
     let second = write!(store, |tx| uploads::reserve(tx, SYSTEM, new("two")));
     let Refusal::Invalid(why) = refusal(second) else { panic!("it is too much") };
     assert!(why.contains("limits.open_uploads"), "{why}");
-    let (step, _) = write!(store, |tx| garbage::give_up(tx, SYSTEM, Timestamp(1), 9)).unwrap();
+    let step = write!(store, |tx| garbage::give_up(tx, SYSTEM, Timestamp(1), 9)).unwrap();
     assert_eq!(step.count, 1, "it goes with its job, whatever its time");
     write!(store, |tx| uploads::reserve(tx, SYSTEM, new("two"))).unwrap();
 }

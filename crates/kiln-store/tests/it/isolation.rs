@@ -9,7 +9,8 @@ use kiln_core::run::{Again, Conclusion};
 use kiln_core::time::Timestamp;
 use kiln_store::claims;
 use kiln_store::content::{
-    artifacts, blobs, caches, chunks, garbage, manifests, objects, storage, tags, uploads,
+    artifacts, belongings, blobs, caches, chunks, garbage, manifests, objects, storage, tags,
+    uploads,
 };
 use kiln_store::directory::holder::Holder;
 use kiln_store::directory::{
@@ -182,10 +183,12 @@ async fn content_questions(tx: &mut Tx<'_>, scope: Scope, of: &World) -> Answers
         manifests::owner(tx, scope, of.org, "object", &of.object.to_string());
         manifests::resources(tx, scope, of.manifest);
         artifacts::get(tx, scope, of.artifact);
+        belongings::trust_of(tx, scope, of.run);
         artifacts::by_name(tx, scope, of.run, "dist");
         artifacts::list(tx, scope, of.run, page());
         storage::uses(tx, scope, 100);
         caches::get(tx, scope, of.cache);
+        caches::looks(tx, scope, of.repo);
         caches::list(tx, scope, of.repo, page());
         caches::search(tx, scope, &filter(of), (caches::Order::Used, false), (0, 9));
         caches::total(tx, scope, &filter(of));
@@ -318,6 +321,7 @@ async fn content_attempts(tx: &mut Tx<'_>, scope: Scope, of: &World) -> Answers 
         cleanup_priority: None,
     };
     let to = of.manifest;
+    let bytes = belongings::Bytes { blob: kiln_core::id::BlobId(1), hash: hash.clone(), size: 1 };
     let change = tags::Change { add: vec!["sneaky".to_owned()], ..tags::Change::default() };
     answers! {
         blobs::put(tx, scope, of.org, &hash, 6, place.clone());
@@ -351,12 +355,15 @@ async fn content_attempts(tx: &mut Tx<'_>, scope: Scope, of: &World) -> Answers 
         manifests::forget(tx, scope, of.manifest);
         artifacts::create(tx, scope, by, new_artifact(of.run, "sneaky"));
         artifacts::finalize(tx, scope, of.artifact, of.object, &hash, 1);
+        belongings::complete(tx, scope, by, of.artifact, &bytes, Duration::ZERO);
+        belongings::put_off(tx, scope, of.manifest, now);
         artifacts::set_keep(tx, scope, by, of.artifact, true);
         artifacts::delete(tx, scope, by, of.artifact);
         artifacts::delete_unkept(tx, scope, by, of.artifact);
         caches::reserve(tx, scope, new_cache(of.repo, "sneaky"));
         caches::finalize(tx, scope, of.cache, of.object, &hash, 1);
         caches::hit(tx, scope, of.cache, true);
+        caches::looked(tx, scope, of.repo, true);
         caches::evict(tx, scope, (of.repo, "trusted"), 0, 9);
         caches::over_budget(tx, scope, "trusted", [0, 0], 9);
         caches::expire(tx, scope, now, 9);
@@ -459,7 +466,7 @@ async fn what_belongs_to_another_organization_looks_like_nothing(store: Store) {
     let own = ask(&store, acme.scope(), &acme).await;
     let foreign = ask(&store, other.scope(), &acme).await;
     let nothing = ask(&store, other.scope(), &World::missing()).await;
-    assert_eq!(own.len(), 97);
+    assert_eq!(own.len(), 99);
     for ((own, foreign), nothing) in own.iter().zip(&foreign).zip(&nothing) {
         let (question, foreign) = foreign;
         assert_eq!(foreign, &nothing.1, "{question}");
@@ -486,7 +493,7 @@ async fn what_belongs_to_another_organization_cannot_be_changed(store: Store) {
     }
     let foreign = attempt(&store, other.scope(), &acme).await;
     let nothing = attempt(&store, other.scope(), &World::missing()).await;
-    assert_eq!(foreign.len(), 101);
+    assert_eq!(foreign.len(), 104);
     for (foreign, nothing) in foreign.iter().zip(&nothing) {
         assert_eq!(foreign, nothing);
         let silent = ["runners::seen", "runners::set_health", "tokens::used", "caches::hit"];

@@ -42,6 +42,7 @@ macro_rules! with_database {
 mod access;
 mod assignments;
 mod backup;
+mod belongings;
 mod claims;
 mod content;
 mod copy;

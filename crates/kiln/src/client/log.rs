@@ -124,6 +124,11 @@ impl<'c> Log<'c> {
 
     /// All that is there now.
     pub(crate) async fn read(&mut self, sink: &mut impl Sink) -> Result<()> {
+        self.read_on(TRIES, sink).await
+    }
+
+    /// All that is there from the next line on, though it goes wrong so often in a row.
+    async fn read_on(&mut self, tries: usize, sink: &mut impl Sink) -> Result<()> {
         let mut failures = 0;
         while self.next <= self.choice.last() {
             let before = self.next;
@@ -133,7 +138,7 @@ impl<'c> Log<'c> {
                 Ok(_) => return Ok(()),
                 Err(error) => {
                     failures += 1;
-                    if failures >= TRIES || error.kind == Kind::Other {
+                    if failures >= tries || error.kind == Kind::Other {
                         bail!(error);
                     }
                     pause(failures).await;
@@ -160,7 +165,8 @@ impl<'c> Log<'c> {
             match (round, job) {
                 (Ok(ControlFlow::Break(())), Ok(job)) => return Ok(job),
                 (Ok(ControlFlow::Continue(())), Ok(job)) if self.is_over(&job) => {
-                    self.read(sink).await?;
+                    // Whoever followed it so far is as patient with what is left.
+                    self.read_on(PATIENT_TRIES, sink).await?;
                     return Ok(job);
                 }
                 // A server that has nothing to say is not asked without a pause.

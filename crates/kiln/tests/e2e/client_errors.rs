@@ -380,6 +380,30 @@ fn a_followed_log_loses_and_doubles_no_line() {
     assert!(fake.count("GET /api/jobs/7/log") > 20, "it broke often");
 }
 
+/// C11: a server that is away when the job is over is waited for as while it ran: the last lines come all the same.
+#[test]
+fn a_followed_log_is_read_to_its_end_however_often_the_server_dies_then() {
+    const DEATHS: usize = 5;
+    let place = Place::new();
+    let fake = Fake::new(move |asked, before| {
+        let line = asked.line.as_str();
+        if line.starts_with("GET /api/jobs/7/log") {
+            return match (line.contains("follow=true"), from(asked)) {
+                (true, _) => Reply::body(200, "text/plain", b"1 1794807070000 1 first\n"),
+                (false, 2) if before < DEATHS => Reply::nothing(),
+                (false, 2) => Reply::body(200, "text/plain", b"2 1794807070001 1 last\n"),
+                (false, _) => Reply::body(200, "text/plain", b""),
+            };
+        }
+        if line.starts_with("GET /api/jobs/7") {
+            return Reply::json(200, &job(7, "test", "completed", Some("success")));
+        }
+        Reply::json(200, &run("in_progress", None, vec![job(7, "test", "in_progress", None)]))
+    });
+    let said = answer(at(&place, &fake, &["logs", "r-9ix", "--follow", "--raw"]));
+    assert_eq!(said.code(0).out, "first\nlast\n");
+}
+
 #[test]
 fn a_log_is_of_the_job_that_failed_and_says_which_that_is() {
     let place = Place::new();

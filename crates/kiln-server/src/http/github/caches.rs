@@ -123,12 +123,14 @@ async fn usage(
         size_in_bytes: number(one.bytes),
         hits: number(one.hits),
     };
-    let trusts: Vec<CacheTrust> =
-        seen::usage(&app, &found).await?.into_iter().map(of_trust).collect();
+    let (usage, looks) = seen::usage(&app, &found).await?;
+    let trusts: Vec<CacheTrust> = usage.into_iter().map(of_trust).collect();
     Ok(Reply(CacheUsage {
         full_name,
         active_caches_size_in_bytes: trusts.iter().map(|one| one.size_in_bytes).sum(),
         active_caches_count: trusts.iter().map(|one| one.count).sum(),
+        hits: number(looks.hits),
+        misses: number(looks.misses),
         trusts,
     }))
 }

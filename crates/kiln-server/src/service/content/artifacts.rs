@@ -71,7 +71,7 @@ pub async fn create(app: &App, lease: &Lease, new: NewArtifact) -> Answer<Reserv
 /// The bytes of a reserved artifact have been sent.
 pub async fn complete(app: &App, lease: &Lease, id: i64, said: &Complete) -> Answer<Artifact> {
     let sent = Sent::read(said)?;
-    let (id, lease) = (ArtifactId(id), lease.clone());
+    let (id, lease, content) = (ArtifactId(id), lease.clone(), app.config.content);
     let work = async move |tx: &mut Tx<'_>| {
         let scope = Scope::Org(lease.org);
         let reserved = artifacts::get(tx, scope, id).await?;
@@ -82,9 +82,7 @@ pub async fn complete(app: &App, lease: &Lease, id: i64, said: &Complete) -> Ans
         if reserved.finalized_at.is_some() && reserved.hash.as_deref() == Some(&sent.hash.0[..]) {
             return Ok(reserved);
         }
-        let object = sent.object(tx, lease.org, "artifact").await?;
-        artifacts::finalize(tx, scope, id, object, &sent.hash.0, sent.size).await?;
-        artifacts::get(tx, scope, id).await
+        sent.left(tx, &actor(lease.job), &content, id).await
     };
     Ok(shown(&app.store.write(work).await?))
 }

@@ -44,12 +44,18 @@ pub async fn find(app: &App, lease: &Lease, asked: FindCache) -> Answer<FoundCac
     };
     let scope = Scope::Org(lease.org);
     let look = async move |tx: &mut Tx<'_>| caches::look_up(tx, scope, &wanted).await;
-    let Some(found) = app.store.read(look).await? else { return Ok(FoundCache::default()) };
+    let found = app.store.read(look).await?;
     // A run that is not trusted has no say in what of the others stays.
-    let (id, renews) = (found.id, found.trust == standing.run().trust);
-    let hit = async move |tx: &mut Tx<'_>| caches::hit(tx, scope, id, renews).await;
-    app.store.write(hit).await?;
-    Ok(FoundCache { cache: Some(shown(&found)) })
+    let hit = found.as_ref().map(|found| (found.id, found.trust == standing.run().trust));
+    let repo = lease.repo;
+    let note = async move |tx: &mut Tx<'_>| {
+        if let Some((id, renews)) = hit {
+            caches::hit(tx, scope, id, renews).await?;
+        }
+        caches::looked(tx, scope, repo, hit.is_some()).await
+    };
+    app.store.write(note).await?;
+    Ok(FoundCache { cache: found.as_ref().map(shown) })
 }
 
 pub fn shown(cache: &caches::Cache) -> Cache {
@@ -106,7 +112,7 @@ pub async fn complete(app: &App, lease: &Lease, id: i64, said: &Complete) -> Ans
             let message = format!("`size`: the caches of a repository may have {quota} bytes");
             return Err(Refusal::Invalid(message).into());
         }
-        let object = sent.object(tx, lease.org, "cache").await?;
+        let object = sent.cached(tx, lease.org).await?;
         caches::finalize(tx, scope, id, object, &sent.hash.0, sent.size).await?;
         caches::get(tx, scope, id).await
     };

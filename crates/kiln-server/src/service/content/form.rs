@@ -197,8 +197,7 @@ async fn make(
         let stays = said.retention.map_or(longest, |asked| asked.min(longest));
         let new = artifacts::NewArtifact { expires_at: Some(tx.now() + stays), ..new.clone() };
         let id = artifacts::create(tx, scope, &actor, new).await?;
-        let object = sent.object(tx, org, "artifact").await?;
-        artifacts::finalize(tx, scope, id, object, &sent.hash.0, sent.size).await?;
+        sent.left(tx, &actor, &content, id).await?;
         if said.keep {
             artifacts::set_keep(tx, scope, &actor, id, true).await?;
         }

@@ -13,13 +13,17 @@ mod standing;
 pub mod trees;
 
 use kiln_blob::{BlobError, Digest};
-use kiln_core::id::{JobId, ObjectId, OrgId};
+use kiln_core::id::{ArtifactId, BlobId, JobId, ObjectId, OrgId};
 use kiln_core::time::Timestamp;
 use kiln_proto::content::Complete;
 use kiln_store::claims::Lease;
+use kiln_store::content::artifacts as rows;
+use kiln_store::content::belongings::{self, Bytes};
 use kiln_store::content::{blobs, objects};
 use kiln_store::{Actor, ActorKind, Refusal, Scope, StoreError, Tx};
 
+use super::runs::FIND;
+use crate::config::Content;
 use crate::http::error::{Answer, Failure};
 
 pub use keys::rotate;
@@ -46,13 +50,8 @@ impl Sent {
         Ok(Self { hash, size })
     }
 
-    /// Makes an object of them, which keeps them as long as it is there.
-    async fn object(
-        self,
-        tx: &mut Tx<'_>,
-        org: OrgId,
-        kind: &'static str,
-    ) -> Result<ObjectId, StoreError> {
+    /// Where they are.
+    async fn blob(self, tx: &mut Tx<'_>, org: OrgId) -> Result<BlobId, StoreError> {
         let scope = Scope::Org(org);
         let blob = match blobs::by_hash(tx, scope, org, &self.hash.0).await {
             Err(StoreError::Refused(Refusal::NotFound(_))) => {
@@ -65,15 +64,37 @@ impl Sent {
             let message = format!("`size`: the bytes of this hash are {}", blob.size);
             return Err(Refusal::Invalid(message).into());
         }
+        Ok(blob.id)
+    }
+
+    /// Makes an object of a cache of them, which keeps them as long as it is there.
+    async fn cached(self, tx: &mut Tx<'_>, org: OrgId) -> Result<ObjectId, StoreError> {
         let new = objects::NewObject {
             org,
-            kind: kind.to_owned(),
-            blob: Some(blob.id),
+            kind: "cache".to_owned(),
+            blob: Some(self.blob(tx, org).await?),
             provider_object_id: None,
             expires_at: None,
             tags: Vec::new(),
         };
-        objects::create(tx, scope, new).await
+        objects::create(tx, Scope::Org(org), new).await
+    }
+
+    /// Completes an artifact with them, which belongs to its run from now on.
+    async fn left(
+        self,
+        tx: &mut Tx<'_>,
+        actor: &Actor,
+        content: &Content,
+        id: ArtifactId,
+    ) -> Result<rows::Artifact, StoreError> {
+        let reserved = rows::get(tx, FIND, id).await?;
+        let scope = Scope::Org(reserved.org);
+        let blob = self.blob(tx, reserved.org).await?;
+        let bytes = Bytes { blob, hash: self.hash.0.to_vec(), size: self.size };
+        let retention = kinds::longest(tx, scope, content, reserved.run).await?;
+        belongings::complete(tx, scope, actor, id, &bytes, retention).await?;
+        rows::get(tx, scope, id).await
     }
 }
 

@@ -11,10 +11,11 @@ use kiln_proto::result::{AskResult, EarlierResult, FoundResult, ResultPart, Reus
 use kiln_store::claims::Lease;
 use kiln_store::content::handed::{self, Handed};
 use kiln_store::runs::{self, Candidate};
-use kiln_store::{StoreError, Tx};
+use kiln_store::{Scope, StoreError, Tx};
 
-use super::actor;
+use super::{actor, kinds};
 use crate::app::App;
+use crate::config::Content;
 use crate::http::error::{Answer, Failure};
 
 /// How many parts a fingerprint may have, and how long the names of these.
@@ -81,10 +82,10 @@ impl Fingerprint {
 /// will depend on. Asking again has the same answer.
 pub async fn ask(app: &App, lease: &Lease, asked: &AskResult) -> Answer<FoundResult> {
     let fingerprint = Fingerprint::read(asked)?;
-    let (lease, longest) = (lease.clone(), app.config.content.results);
+    let (lease, content) = (lease.clone(), app.config.content);
     let work = async move |tx: &mut Tx<'_>| {
-        let reason = match find(tx, &lease, &fingerprint, longest).await? {
-            Ok(found) => match handed::hand_on(tx, &actor(lease.job), &found, &lease).await? {
+        let reason = match find(tx, &lease, &fingerprint, content.results).await? {
+            Ok(found) => match hand_on(tx, &content, &found, &lease).await? {
                 Handed::All(artifacts) => {
                     runs::note_reuse(tx, &lease, &found).await?;
                     return Ok(reused(found, artifacts));
@@ -103,6 +104,16 @@ pub async fn ask(app: &App, lease: &Lease, asked: &AskResult) -> Answer<FoundRes
         Ok(FoundResult { reused: None, reason })
     };
     Ok(app.store.write(work).await?)
+}
+
+async fn hand_on(
+    tx: &mut Tx<'_>,
+    content: &Content,
+    found: &Candidate,
+    lease: &Lease,
+) -> Result<Handed, StoreError> {
+    let retention = kinds::longest(tx, Scope::Org(lease.org), content, lease.run).await?;
+    handed::hand_on(tx, &actor(lease.job), found, lease, retention).await
 }
 
 /// A result that may be used again, or why there is none.

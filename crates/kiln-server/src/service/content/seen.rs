@@ -197,9 +197,12 @@ pub async fn caches(
     Ok(app.store.read(work).await?)
 }
 
-pub async fn usage(app: &App, repo: &Repository) -> Answer<Vec<caches::Usage>> {
+/// What the caches of a repository take, and how often jobs looked for one.
+pub async fn usage(app: &App, repo: &Repository) -> Answer<(Vec<caches::Usage>, caches::Looks)> {
     let (scope, id) = (Scope::Org(repo.org), repo.id);
-    let work = async move |tx: &mut Tx<'_>| caches::usage(tx, scope, id).await;
+    let work = async move |tx: &mut Tx<'_>| {
+        Ok((caches::usage(tx, scope, id).await?, caches::looks(tx, scope, id).await?))
+    };
     Ok(app.store.read(work).await?)
 }
 

@@ -114,7 +114,7 @@ pub async fn complete(app: &App, lease: &Lease, id: i64, said: CompleteTree) -> 
         if reserved.finalized_at.is_some() && reserved.hash.as_deref() == Some(&sent.hash.0[..]) {
             return Ok(reserved);
         }
-        let object = sent.object(tx, lease.org, "cache").await?;
+        let object = sent.cached(tx, lease.org).await?;
         let root = rows::by_hash(tx, scope, lease.org, &sent.hash.0).await?.id;
         let kept = trees::need(tx, (lease.repo, &trusts), root, &packs).await?;
         let size = kept.saturating_add(sent.size);

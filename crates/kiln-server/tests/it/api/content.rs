@@ -256,6 +256,8 @@ async fn caches_are_listed_counted_and_removed(server: Server) {
     job.save("deps-2", &noise(2, 100)).await;
     job.save("build", &noise(3, 200)).await;
     job.find("deps-1", &[]).await;
+    job.find("none", &[]).await;
+    job.find("nothing", &["no"]).await;
     let stranger = Of { trust: "untrusted", reference: "refs/pull/1/merge", ..PUSH };
     let stranger = Worker::start(&runner, &place, &stranger).await;
     stranger.save("deps-1", &noise(4, 50)).await;
@@ -279,6 +281,7 @@ async fn caches_are_listed_counted_and_removed(server: Server) {
     let usage = ada.get(&format!("{OF}/cache/usage")).await.expect(200);
     assert_eq!(usage["active_caches_size_in_bytes"], 650);
     assert_eq!(usage["active_caches_count"], 4);
+    assert_eq!((&usage["hits"], &usage["misses"]), (&json!(1), &json!(2)));
     assert_eq!(
         (&usage["trusts"][0]["trust"], &usage["trusts"][0]["hits"]),
         (&json!("trusted"), &json!(1))

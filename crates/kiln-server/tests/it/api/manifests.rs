@@ -66,7 +66,8 @@ async fn a_manifest_takes_resources_is_sealed_and_others_claim_them(server: Serv
     viewer.post(&path(&second, "seal"), json!({})).await.expect(403);
     viewer.post("/api/manifests", json!({ "owner": "acme" })).await.expect(403);
     let listed = ada.get("/api/manifests?owner=acme").await.expect(200);
-    assert_eq!(listed["items"].as_array().unwrap().len(), 2);
+    let all = listed["items"].as_array().unwrap();
+    assert_eq!(all.iter().filter(|one| one["own"] == false).count(), 2);
     ada.get("/api/manifests").await.expect(422);
     ada.post("/api/manifests", json!({ "owner": "acme", "for_ever": true, "retention": 1 }))
         .await
@@ -155,7 +156,8 @@ async fn a_job_keeps_manifests_for_its_run_and_claims_from_others_of_its_reposit
     ask(&deploy, Method::PUT, &tags, json!({ "add": ["mine"] })).await.expect(404);
     post(&build, &path(&made, "seal"), json!({})).await.expect(200);
     let seen = ask(&deploy, Method::GET, "/api/manifests?owner=acme", json!({})).await.expect(200);
-    assert_eq!(seen["items"].as_array().unwrap().len(), 2);
+    let others = seen["items"].as_array().unwrap().iter().filter(|one| one["own"] == false);
+    assert_eq!(others.count(), 2);
     let claimed = post(&deploy, &path(&theirs, "claim"), wish).await.expect(200);
     assert_eq!(claimed["resources"][0]["id"], dist["id"]);
     let wish = json!({ "from": made["slug"], "type": "object", "id": image["id"] });
@@ -257,4 +259,64 @@ async fn an_artifact_that_somebody_keeps_outlives_its_manifest(server: Server) {
     assert_eq!(job.listed("").await, ["kept"]);
     assert_eq!(ada.get(&path).await.expect(200)["state"], "EXPIRED");
     ada.delete(&format!("/api/artifacts/{}", kept["id"])).await.expect(204);
+}
+
+on_both! {
+    /// C4 C5
+    what_a_run_leaves_belongs_to_a_manifest_of_its_own
+}
+
+async fn what_a_run_leaves_belongs_to_a_manifest_of_its_own(server: Server) {
+    let place = server.repository("acme", "app").await;
+    let runner = builders(&server, &place).await;
+    let ada = person(&server, "ada", As::member(place.org, Role::Developer)).await;
+    let own = async |run: i64| {
+        let all = ada.get("/api/manifests?owner=acme").await.expect(200);
+        let of_run = |one: &&Value| one["run_id"] == run && one["own"] == true;
+        let found = all["items"].as_array().unwrap().iter().find(of_run).cloned();
+        let Some(found) = found else { return Value::Null };
+        ada.get(&format!("/api/manifests/{}", found["id"])).await.expect(200)
+    };
+    let job = Worker::start(&runner, &place, &PUSH).await;
+    let run = job.job.run_id;
+    assert_eq!(own(run).await, Value::Null, "a run that leaves nothing has none");
+    let dist = job.upload(json!({ "name": "dist" }), b"dist").await;
+    job.upload(json!({ "name": "logs" }), b"logs").await;
+    let manifest = own(run).await;
+    assert_eq!((&manifest["state"], &manifest["expires_at"]), (&json!("DRAFT"), &Value::Null));
+    assert_eq!(manifest["resources"].as_array().unwrap().len(), 2);
+    let path = format!("/api/objects?owner=acme&type=artifact&tags=run_id:{run},name:dist");
+    let found = ada.get(&path).await.expect(200);
+    let object = &found["items"][0];
+    assert_eq!((found["items"].as_array().unwrap().len(), &object["size"]), (1, &json!(4)));
+    let number = job.job.job_id;
+    assert_eq!(
+        object["tags"],
+        json!([format!("job_id:{number}"), "name:dist", format!("run_id:{run}")])
+    );
+    // It changes with the run alone.
+    let at = format!("/api/manifests/{}", manifest["id"]);
+    let resource = json!({ "type": "artifact", "id": dist["id"] });
+    for (path, body) in [("resources", resource), ("seal", json!({}))] {
+        let said = ada.post(&format!("{at}/{path}"), body).await.problem(409);
+        assert!(said.contains("what its run leaves"), "{said}");
+    }
+    ada.delete(&format!("{at}/resources/object/{}", object["id"])).await.expect(409);
+    ada.delete(&format!("/api/objects/{}", object["id"])).await.expect(409);
+    // An artifact can be removed all the same, and its object with it.
+    ada.delete(&format!("/api/artifacts/{}", dist["id"])).await.expect(204);
+    assert_eq!(own(run).await["resources"].as_array().unwrap().len(), 1);
+    ada.get(&format!("/api/objects/{}", object["id"])).await.expect(404);
+    // What code that is not trusted leaves, a job that is does not see.
+    let stranger = Worker::start(&runner, &place, &FORK).await;
+    stranger.upload(json!({ "name": "poison" }), b"poison").await;
+    let theirs = own(stranger.job.run_id).await;
+    let trusted = Worker::start(&runner, &place, &PUSH).await;
+    let token = steps_token(&trusted);
+    let ask = |path: String| server.client.get(server.url(&path)).bearer_auth(token.clone());
+    let ours = reply(ask(at)).await;
+    ours.expect(200);
+    reply(ask(format!("/api/manifests/{}", theirs["id"]))).await.expect(404);
+    let object = &theirs["resources"][0]["id"];
+    reply(ask(format!("/api/objects/{object}"))).await.expect(404);
 }

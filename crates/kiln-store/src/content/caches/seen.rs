@@ -139,6 +139,36 @@ pub async fn usage(tx: &mut Tx<'_>, scope: Scope, repo: RepoId) -> Result<Vec<Us
     tx.rows(sql, &[repo.into()]).await?.iter().map(one).collect()
 }
 
+/// How often jobs of a repository looked for a cache, and what came of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Looks {
+    pub hits: i64,
+    pub misses: i64,
+}
+
+/// A job looked for a cache, and found one or none.
+pub async fn looked(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    repo: RepoId,
+    found: bool,
+) -> Result<(), StoreError> {
+    repositories::org_of(tx, scope, repo).await?;
+    let sql = "INSERT INTO cache_looks (repo_id, hits, misses) VALUES ($1, $2, $3) \
+               ON CONFLICT (repo_id) DO UPDATE SET hits = cache_looks.hits + excluded.hits, \
+               misses = cache_looks.misses + excluded.misses";
+    tx.execute(sql, &[repo.into(), i64::from(found).into(), i64::from(!found).into()]).await?;
+    Ok(())
+}
+
+/// How often caches of a repository were looked for.
+pub async fn looks(tx: &mut Tx<'_>, scope: Scope, repo: RepoId) -> Result<Looks, StoreError> {
+    repositories::org_of(tx, scope, repo).await?;
+    let sql = "SELECT hits, misses FROM cache_looks WHERE repo_id = $1";
+    let Some(row) = tx.row(sql, &[repo.into()]).await? else { return Ok(Looks::default()) };
+    Ok(Looks { hits: row.get(0)?, misses: row.get(1)? })
+}
+
 /// Removes a cache that no manifest owns.
 pub async fn delete(
     tx: &mut Tx<'_>,

@@ -43,6 +43,7 @@ pub(super) async fn run(args: &CacheArgs, console: &mut Console) -> Result<Outco
                 print_json(console, &usage)?;
             } else {
                 console.print(&stats(&usage).text())?;
+                console.print(&looks(&usage))?;
             }
             Ok(Outcome::Clean)
         }
@@ -163,6 +164,16 @@ fn stats(usage: &CacheUsage) -> Table {
     table
 }
 
+/// How often jobs looked for a cache, if they ever did.
+fn looks(usage: &CacheUsage) -> String {
+    let (hits, all) = (usage.hits, usage.hits.saturating_add(usage.misses));
+    if all == 0 {
+        return String::new();
+    }
+    let percent = u128::from(hits) * 100 / u128::from(all);
+    format!("jobs looked for a cache {all} times and found one {hits} times ({percent} %)\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -190,5 +201,22 @@ mod tests {
         assert_eq!((slug("c-9"), slug("9"), slug("c-x.1")), (Some(CacheId(9)), None, None));
         assert_eq!(full_ref("main"), "refs/heads/main");
         assert_eq!(full_ref("refs/pull/1/merge"), "refs/pull/1/merge");
+    }
+
+    /// R8
+    #[test]
+    fn looks_are_said_once_there_were_any() {
+        let usage = |hits, misses| CacheUsage {
+            full_name: "me/app".to_owned(),
+            active_caches_size_in_bytes: 0,
+            active_caches_count: 0,
+            hits,
+            misses,
+            trusts: Vec::new(),
+        };
+        assert_eq!(looks(&usage(0, 0)), "");
+        let said = "jobs looked for a cache 4 times and found one 3 times (75 %)\n";
+        assert_eq!(looks(&usage(3, 1)), said);
+        assert!(looks(&usage(u64::MAX, 1)).contains("(100 %)"));
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Child, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use std::time::Duration;
 use kiln_testkit::s3::{BUCKET, KEY, S3Server};
 use serde_json::Value;
 
-use super::world::{Server, job};
+use super::world::{Server, job, patience};
 use super::{Kind, World, on_both};
 
 /// How many jobs print at once, and how many lines each.
@@ -81,6 +82,9 @@ fn ask(world: &World, server: &Server, words: &[&str]) -> String {
 struct Viewer {
     child: Child,
     lines: std::thread::JoinHandle<Vec<String>>,
+    complaints: std::thread::JoinHandle<String>,
+    /// Hears of the first line.
+    first: Receiver<()>,
 }
 
 impl Viewer {
@@ -97,11 +101,28 @@ impl Viewer {
             server.token(),
         ];
         let mut command = world.place.command("", &arguments);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the binary was built for this test");
         let out = BufReader::new(child.stdout.take().expect("it is a pipe"));
-        let lines = std::thread::spawn(move || out.lines().map_while(Result::ok).collect());
-        Self { child, lines }
+        let mut err = child.stderr.take().expect("it is a pipe");
+        let (tell, first) = channel();
+        let lines = std::thread::spawn(move || {
+            let lines = out.lines().map_while(Result::ok);
+            lines.inspect(|_| drop(tell.send(()))).collect()
+        });
+        let complaints = std::thread::spawn(move || {
+            let mut text = String::new();
+            let _ = err.read_to_string(&mut text);
+            text
+        });
+        Self { child, lines, complaints, first }
+    }
+
+    /// It follows the log from here on. Who comes to a server that is not there is told so and goes, and a busy
+    /// machine may take longer to start a viewer than to kill a server.
+    fn is_there(self) -> Self {
+        self.first.recv_timeout(patience()).expect("the job prints");
+        self
     }
 
     fn kill(mut self) {
@@ -112,7 +133,9 @@ impl Viewer {
 
     /// What it has shown at its end.
     fn lines(mut self) -> Vec<String> {
-        assert!(self.child.wait().expect("it is ours").success());
+        let status = self.child.wait().expect("it is ours");
+        let complaints = self.complaints.join().expect("it only reads");
+        assert!(status.success(), "{status}: {complaints}");
         self.lines.join().expect("it only reads")
     }
 }
@@ -134,6 +157,7 @@ on_both! {
         let jobs = shown["jobs"].as_array().expect("a run has jobs");
         let mut viewers: BTreeMap<usize, Viewer> =
             [0, 7, 23].map(|at| (at, Viewer::new(&world, &server, &jobs[at]))).into();
+        viewers = viewers.into_iter().map(|(at, viewer)| (at, viewer.is_there())).collect();
         let port = server.listen();
         for turn in 0..3_u64 {
             sleep(Duration::from_millis(200 + 150 * turn));
@@ -415,7 +439,7 @@ fn hands_its_logs_on(world: &World, settings: &[&str]) {
     });
     let jobs = world.run(&two, run)["jobs"].as_array().expect("a run has jobs").clone();
     // Somebody watches at the other server from the beginning.
-    let viewer = Viewer::new(world, &two, &jobs[3]);
+    let viewer = Viewer::new(world, &two, &jobs[3]).is_there();
     sleep(Duration::from_millis(500));
     balancer.switch(&two);
     one.program.kill();

@@ -43,6 +43,11 @@ pub(crate) fn artifacts_go_from_job_to_job_without_a_mirror(machines: Machines<'
         fails("twice", "upload-artifact", "name: dist, path: logs"),
         fails("merge", "upload-artifact/merge", "name: all"),
         fails("name", "upload-artifact", "name: a/b, path: logs"),
+        upload("raw", "name: ignored, path: logs/x.txt, archive: false"),
+        fails("raw_many", "upload-artifact", "path: dist, archive: false"),
+        fails("raw_twice", "upload-artifact", "path: logs/x.txt, archive: false"),
+        command("echo log2 > logs/x.txt"),
+        upload("raw_again", "path: logs/*.txt, archive: false, overwrite: true"),
         command("echo newer > dist/a.js"),
         upload("again", "path: dist/a.js, overwrite: true"),
     ];
@@ -56,12 +61,15 @@ pub(crate) fn artifacts_go_from_job_to_job_without_a_mirror(machines: Machines<'
         ),
         download("all", "path: all"),
         command(
-            "test \"$(ls all | tr '\\n' ' ')\" = 'artifact dist hidden many ' && test -e all/hidden/.env
+            "test \"$(ls all | tr '\\n' ' ')\" = 'artifact dist hidden many x.txt ' && test -e all/hidden/.env
+            test \"$(cat all/x.txt/x.txt)\" = log2
             test \"$(cat all/artifact/a.js)\" = newer
             test \"$(cd all/many && find . -type f | sort | tr '\\n' ' ')\" = './dist/in/b.js ./dist/in/b.map ./logs/x.txt '",
         ),
         download("p", "pattern: '{many,hid*}', path: both, merge-multiple: true"),
         command("test -e both/dist/in/b.map && test -e both/.env && test ! -e both/many"),
+        download("r", "name: x.txt, path: raw"),
+        command("test \"$(ls raw)\" = x.txt && test \"$(cat raw/x.txt)\" = log2"),
         fails("none", "download-artifact", "name: nothing"),
         fails("strange", "download-artifact", "name: dist, run-id: 1234567890"),
         // What was made without a mirror, GitHub's own client reads, and the other way around.
@@ -71,6 +79,9 @@ pub(crate) fn artifacts_go_from_job_to_job_without_a_mirror(machines: Machines<'
             const {digestMismatch} = await artifact.downloadArtifact(found.id, {path: 'theirs', expectedHash: found.digest});
             assert.ok(!digestMismatch);
             assert.equal(fs.readFileSync('theirs/in/b.js', 'utf8'), 'two\\n');
+            const {artifact: raw} = await artifact.getArtifact('x.txt');
+            await artifact.downloadArtifact(raw.id, {path: 'theirs-raw'});
+            assert.equal(fs.readFileSync('theirs-raw/x.txt', 'utf8'), 'log2\\n');
             fs.writeFileSync('c.txt', 'by the client');
             const {id} = await artifact.uploadArtifact('client', ['c.txt'], '.');
             core.setOutput('id', id);",
@@ -88,6 +99,8 @@ pub(crate) fn artifacts_go_from_job_to_job_without_a_mirror(machines: Machines<'
         "the action has no input `typo`",
         "an artifact with the name `dist` already exists",
         "there is no built-in `actions/upload-artifact/merge`",
+        "only a single file can be uploaded",
+        "an artifact with the name `x.txt` already exists",
         "Artifact not found for name: nothing; the run has: ",
         "knows the artifacts of its own run only",
         "Total of 2 artifact(s) downloaded",
