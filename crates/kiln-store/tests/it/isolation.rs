@@ -13,9 +13,9 @@ use kiln_store::content::{
 };
 use kiln_store::directory::holder::Holder;
 use kiln_store::directory::{
-    audit, deliveries, documents, environments, members, one_time_keys, organizations, pools,
-    queues, registration_keys, repositories, runners, schedules, secrets, settings, teams, tokens,
-    users, variables, workflows,
+    audit, deliveries, documents, environments, members, one_time_keys, organizations, places,
+    pools, queues, registration_keys, repositories, runners, schedules, secrets, settings, teams,
+    tokens, users, variables, workflows,
 };
 use kiln_store::events::{self, Annotation};
 use kiln_store::runs::{self, Candidate, Deployed, EndNotes, Report, Reported, Runs, Said, Word};
@@ -88,6 +88,8 @@ async fn directory_questions(tx: &mut Tx<'_>, scope: Scope, of: &World) -> Answe
         workflows::get(tx, scope, of.workflow);
         workflows::by_path(tx, scope, of.repo, ".github/workflows/ci.yml");
         workflows::list(tx, scope, of.repo, page());
+        places::repositories(tx, scope, &[], 100);
+        places::workflows(tx, scope, &[], 100);
         environments::get(tx, scope, of.environment);
         environments::by_name(tx, scope, of.repo, "prod");
         environments::list(tx, scope, of.repo, page());
@@ -459,7 +461,7 @@ async fn what_belongs_to_another_organization_looks_like_nothing(store: Store) {
     let own = ask(&store, acme.scope(), &acme).await;
     let foreign = ask(&store, other.scope(), &acme).await;
     let nothing = ask(&store, other.scope(), &World::missing()).await;
-    assert_eq!(own.len(), 97);
+    assert_eq!(own.len(), 99);
     for ((own, foreign), nothing) in own.iter().zip(&foreign).zip(&nothing) {
         let (question, foreign) = foreign;
         assert_eq!(foreign, &nothing.1, "{question}");
