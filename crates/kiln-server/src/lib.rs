@@ -9,6 +9,7 @@ pub mod auth;
 pub mod bus;
 pub mod clock;
 pub mod config;
+mod detach;
 mod files;
 pub mod first;
 pub mod fleet;

@@ -6,7 +6,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, Request};
 use axum::response::Response;
@@ -23,10 +22,10 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tower::Service as _;
 
 use crate::app::Shared;
-use crate::http;
+use crate::detach::detach;
+use crate::http::{self, Front};
 use crate::peer::{self, Peer};
 use crate::places::Places;
 use crate::rate::Rates;
@@ -77,7 +76,7 @@ impl Connections {
 /// What all connections need.
 struct Door {
     app: Shared,
-    router: Router,
+    front: Front,
     rates: Rates,
     tls: Option<Arc<Tls>>,
     cut: CancellationToken,
@@ -95,7 +94,7 @@ pub(crate) async fn accept(
     }
     let door = Arc::new(Door {
         app: Arc::clone(app),
-        router: http::router(Arc::clone(app)),
+        front: Front::new(Arc::clone(app)),
         rates: Rates::new(&app.config.limits),
         tls,
         cut: cut.clone(),
@@ -254,7 +253,11 @@ impl Door {
         secure: bool,
     ) -> Answered {
         let mut request = request.map(patiently);
-        named(&mut request);
+        if request.version() == hyper::Version::HTTP_2 {
+            named(&mut request);
+        } else {
+            detach(&mut request);
+        }
         let direct = Peer { address: address.ip(), secure };
         let peer = peer::of(&request, direct, &self.app.config.proxies);
         match self.rates.admit(peer.address, Instant::now()) {
@@ -272,10 +275,9 @@ impl Door {
         request.extensions_mut().insert(peer);
         // After an outage all runners come back with tokens that have expired. Nobody guesses theirs.
         let is_runner = request.uri().path().starts_with("/actions/");
-        // A router is always ready.
-        let asked = self.router.clone().call(request);
+        let asked = self.front.answer(request);
         Box::pin(async move {
-            let response = asked.await?;
+            let response = asked.await;
             if !is_runner {
                 self.rates.answered(peer.address, Instant::now(), response.status());
             }
@@ -287,9 +289,7 @@ impl Door {
 /// HTTP/2 names the host elsewhere than HTTP/1, and whoever checks it looks in one place.
 fn named(request: &mut Request) {
     let host = request.uri().authority().map(|host| HeaderValue::from_str(host.as_str()));
-    if let Some(Ok(host)) = host
-        && request.version() == hyper::Version::HTTP_2
-    {
+    if let Some(Ok(host)) = host {
         request.headers_mut().insert(HOST, host);
     }
 }

@@ -13,7 +13,6 @@ use axum::http::header::{
     ETAG, VARY,
 };
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
-use axum::middleware::Next;
 use axum::response::Response;
 use bytes::Bytes;
 use flate2::Compression;
@@ -62,9 +61,12 @@ enum Coding {
 }
 
 /// Packs the answer if it is a text and the client wants that.
-pub fn packed(request: Request, next: Next) -> impl Future<Output = Response> {
+pub fn packed<A: Future<Output = Response>>(
+    request: Request,
+    ask: impl FnOnce(Request) -> A,
+) -> impl Future<Output = Response> {
     let coding = coding(request.headers()).filter(|_| may_be_packed(&request));
-    next.run(request).map(move |response| pack(response, coding))
+    ask(request).map(move |response| pack(response, coding))
 }
 
 fn pack(response: Response, coding: Option<Coding>) -> Response {
@@ -241,6 +243,7 @@ mod tests {
     use std::io::Read as _;
 
     use axum::Router;
+    use axum::middleware::Next;
     use axum::routing::any;
     use http_body_util::BodyExt as _;
     use tower::ServiceExt as _;
@@ -275,7 +278,9 @@ mod tests {
             .route("/stream", any(stream))
             .route("/api/tokens", any(text))
             .route("/acme/app/settings", any(text))
-            .layer(axum::middleware::from_fn(packed))
+            .layer(axum::middleware::from_fn(|request, next: Next| {
+                packed(request, |request| next.run(request))
+            }))
     }
 
     async fn ask(path: &str, headers: &[(&str, &str)]) -> (HeaderMap, Vec<u8>) {

@@ -36,12 +36,15 @@ fn shown(request: &Request) -> &str {
 }
 
 /// Names the request, catches panics, adds what belongs to every answer.
-pub fn outermost(request: Request, next: Next) -> impl Future<Output = Response> {
+pub fn outermost<A: Future<Output = Response>>(
+    request: Request,
+    ask: impl FnOnce(Request) -> A,
+) -> impl Future<Output = Response> {
     let id = given_id(request.headers()).unwrap_or_else(new_id);
     let plain_problems = is_of_github(request.headers());
     let span =
         tracing::debug_span!("request", %id, method = %request.method(), path = shown(&request));
-    let caught = AssertUnwindSafe(next.run(request)).catch_unwind();
+    let caught = AssertUnwindSafe(ask(request)).catch_unwind();
     let caught = caught.map(|caught| caught.unwrap_or_else(|panic| panicked(&*panic)));
     let answer = CURRENT.scope(id.clone(), caught).instrument(span.clone());
     // Nothing more than what is needed is in here: thousands wait in it.

@@ -20,8 +20,10 @@ pub(crate) mod unread;
 pub mod worker;
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
-use tower::ServiceExt as _;
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::response::Response;
+use futures_util::FutureExt as _;
+use tower::Service as _;
 
 use crate::app::Shared;
 use routes::Routes;
@@ -48,16 +50,47 @@ pub fn routes() -> Routes {
         .merge(worker::routes())
 }
 
-/// All that is served, ready to be asked.
-pub fn router(app: Shared) -> Router {
-    let router = routes()
-        .into_router()
-        .fallback_service(crate::web::router(Shared::clone(&app)))
-        .method_not_allowed_fallback(middleware::no_such_method)
-        .layer(axum::middleware::from_fn(compress::packed))
-        .layer(axum::middleware::from_fn(middleware::outermost))
-        .with_state(app);
-    // What is around a router comes before it chooses a route.
-    let around = router.map_request(|request| unread::read_on(addresses::settled(request)));
-    Router::new().fallback_service(around)
+/// All that is served, ready to be asked. Clones are the same.
+#[derive(Debug, Clone)]
+pub struct Front(Router);
+
+impl Front {
+    pub fn new(app: Shared) -> Self {
+        let router = routes()
+            .into_router()
+            .fallback_service(crate::web::router(Shared::clone(&app)))
+            .method_not_allowed_fallback(middleware::no_such_method)
+            .with_state(app);
+        Self(router)
+    }
+
+    /// Answers a request. What is around all routes is around the router, not around each of them: a layer of a router
+    /// keeps two boxes for every request under way, and thousands wait.
+    pub fn answer(&self, request: Request) -> impl Future<Output = Response> + Send + use<> {
+        let mut router = self.0.clone();
+        let request = unread::read_on(addresses::settled(request));
+        middleware::outermost(request, move |request| {
+            compress::packed(request, move |request| {
+                // A router is always ready, and never fails.
+                router.call(request).map(|answered| match answered {
+                    Ok(response) => response,
+                })
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size<'f, F>(_: impl FnOnce(&'f Front, Request) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// Q5: thousands wait in it.
+    #[test]
+    fn what_is_around_a_request_takes_little_room() {
+        assert!(size(Front::answer) <= 800, "{}", size(Front::answer));
+    }
 }

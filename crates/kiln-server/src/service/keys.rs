@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kiln_core::access::Right;
-use kiln_core::id::{OrgId, PoolId, RegistrationKeyId};
+use kiln_core::id::{OrgId, PoolId, RegistrationKeyId, UserId};
 use kiln_proto::api;
 use kiln_store::directory::organizations;
 use kiln_store::directory::pools::{self, NewPool};
@@ -50,7 +50,7 @@ pub async fn mint(
     let (name, of) = (pool.clone(), owner.clone());
     let work = async move |tx: &mut Tx<'_>| {
         let org = match &of {
-            Some(of) => Some(orgs::known_or_made(tx, &actor, user, of).await?),
+            Some(of) => Some(of.settle(tx, &actor, user).await?),
             None => None,
         };
         let scope = org.map_or(FIND, Scope::Org);
@@ -68,10 +68,37 @@ pub async fn mint(
         key: Some(secret.reveal().to_owned()),
         pool,
         single_use_only: owner.is_none() && !app.config.allow_shared_host,
-        owner,
+        owner: owner.map(|owner| owner.name),
         expires_at: expires_at.rfc3339(),
         uses_left: uses.and_then(|uses| u32::try_from(uses).ok()),
     })
+}
+
+/// An organization whose runners the caller may let in.
+#[derive(Debug, Clone)]
+struct Owner {
+    name: String,
+    /// Which one had the name when the right was looked at; none if the caller may do it in any, and make one.
+    of: Option<OrgId>,
+}
+
+impl Owner {
+    /// The organization of the name. Somebody may have renamed it since: another one, which the right is not for,
+    /// is refused.
+    async fn settle(
+        &self,
+        tx: &mut Tx<'_>,
+        actor: &Actor,
+        user: Option<UserId>,
+    ) -> Result<OrgId, StoreError> {
+        let now = orgs::known_or_made(tx, actor, user, &self.name).await?;
+        if self.of.is_some_and(|of| of != now) {
+            let message =
+                format!("the organization `{}` was renamed meanwhile; try again", self.name);
+            return Err(Refusal::Conflict(message).into());
+        }
+        Ok(now)
+    }
 }
 
 /// Whose runners these will be, once it is sure that the caller may let them in: an organization's, which may not exist
@@ -80,7 +107,7 @@ async fn owner_of(
     app: &App,
     caller: &Caller,
     new: &api::NewRegistrationKey,
-) -> Answer<Option<String>> {
+) -> Answer<Option<Owner>> {
     let shared = || caller.require(Right::Runners, None, "organization").map(|_| None);
     match (&new.owner, new.shared) {
         (Some(_), true) => Err(Failure::invalid("say `owner` or `shared`, not both")),
@@ -88,14 +115,15 @@ async fn owner_of(
         (Some(owner), false) => {
             let name = owner.clone();
             let work = async move |tx: &mut Tx<'_>| orgs::known(tx, &name).await;
-            match app.store.read(work).await? {
+            let of = app.store.read(work).await?;
+            match of {
                 Some(org) => caller.require(Right::Runners, Some(org), "organization")?,
                 None if !caller.grants().sees_everything() => {
                     return Err(Failure::not_found("organization"));
                 }
                 None => caller.require(Right::Admin, None, "organization")?,
             };
-            Ok(Some(owner.clone()))
+            Ok(Some(Owner { name: owner.clone(), of }))
         }
         // The runners of all may run steps on their hosts: there is nothing to choose.
         (None, false) if app.config.allow_shared_host => shared(),
@@ -105,7 +133,7 @@ async fn owner_of(
 
 /// The only organization whose runners the caller lets in. A key for shared ones would be worth nothing here to most
 /// runners, so nobody gets it without asking for it.
-async fn the_only(app: &App, caller: &Caller) -> Answer<String> {
+async fn the_only(app: &App, caller: &Caller) -> Answer<Owner> {
     let scopes = caller.scopes(Right::Runners);
     let work = async move |tx: &mut Tx<'_>| {
         let mut found = Vec::new();
@@ -117,7 +145,7 @@ async fn the_only(app: &App, caller: &Caller) -> Answer<String> {
     let found = app.store.read(work).await?;
     if let [one] = &found[..] {
         caller.require(Right::Runners, Some(one.id), "organization")?;
-        return Ok(one.name.clone());
+        return Ok(Owner { name: one.name.clone(), of: Some(one.id) });
     }
     // Whoever may do nothing here learns that first.
     caller.require(Right::Runners, None, "organization")?;
@@ -207,4 +235,48 @@ pub async fn revoke(app: &App, caller: &Caller, id: RegistrationKeyId) -> Answer
         }
     }
     Err(Failure::not_found("registration key"))
+}
+
+#[cfg(test)]
+mod tests {
+    use kiln_store::directory::organizations::NewOrganization;
+    use kiln_testkit::database::Database;
+
+    use super::*;
+
+    /// A name that has come to mean another organization since the right was looked at, or none.
+    async fn renamed_meanwhile(database: &Database) {
+        let store = database.open();
+        let work = async move |tx: &mut Tx<'_>| {
+            let actor = Actor::system("test");
+            let ours = organizations::create(tx, &actor, NewOrganization::named("acme")).await?;
+            let theirs = organizations::create(tx, &actor, NewOrganization::named("other")).await?;
+            let owner = Owner { name: "acme".to_owned(), of: Some(ours) };
+            assert_eq!(owner.settle(tx, &actor, None).await?, ours);
+            organizations::rename(tx, FIND, &actor, ours, "ours").await?;
+            let conflict = |settled: Result<OrgId, StoreError>| {
+                assert!(
+                    matches!(&settled, Err(StoreError::Refused(Refusal::Conflict(why))) if why.contains("renamed")),
+                    "{settled:?}"
+                );
+            };
+            organizations::rename(tx, FIND, &actor, theirs, "acme").await?;
+            conflict(owner.settle(tx, &actor, None).await);
+            organizations::rename(tx, FIND, &actor, theirs, "gone").await?;
+            conflict(owner.settle(tx, &actor, None).await);
+            // Whoever may do it in any organization may also make one.
+            let any = Owner { name: "third".to_owned(), of: None };
+            let made = any.settle(tx, &actor, None).await?;
+            assert!(made != ours && made != theirs);
+            assert_eq!(any.settle(tx, &actor, None).await?, made);
+            Ok(())
+        };
+        store.write(work).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_right_is_for_the_organization_and_not_for_its_name() {
+        renamed_meanwhile(&Database::sqlite()).await;
+        renamed_meanwhile(&Database::postgres().await).await;
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
+use std::fmt::Write as _;
 
 use kiln_core::access::Right;
 use kiln_core::id::{JobId, RepoId, RunId};
@@ -10,7 +11,7 @@ use kiln_core::run::waits_for_group;
 use kiln_core::time::Timestamp;
 use kiln_proto::api;
 use kiln_proto::held::{Held, Holder};
-use kiln_store::claims::{self, Rank, WaitingJob, Waits};
+use kiln_store::claims::{self, Rank, ShownBefore, WaitingJob, Waits};
 use kiln_store::directory::{organizations, settings};
 use kiln_store::runs::{HeldPlace, Holds};
 use kiln_store::{Scope, StoreError, Tx};
@@ -30,11 +31,13 @@ pub async fn waiting(
     limit: usize,
 ) -> Answer<api::Page<api::Waiting>> {
     let Asked { repo, run, after } = which;
-    let after = after.as_deref().map(rank).transpose()?;
+    let after = after.as_deref().map(shown_before).transpose()?;
     let repo = visible(app, caller, repo, run).await?;
+    let behind = after.clone();
     let (scopes, policy) = (caller.scopes(Right::Read), app.traffic.policy());
     let work = async move |tx: &mut Tx<'_>| {
         let server_paused = server_paused(tx).await?;
+        let after = after.clone();
         let waits = Waits { repo, run, server_paused, after, ..Waits::default() };
         let mut jobs = Vec::new();
         for scope in &scopes {
@@ -45,9 +48,12 @@ pub async fn waiting(
     };
     let mut jobs = app.store.read(work).await?;
     jobs.sort_by_key(WaitingJob::rank);
+    if let Some(after) = &behind {
+        jobs = claims::behind(jobs, after);
+    }
     let more = jobs.len() > limit;
     jobs.truncate(limit);
-    let next = jobs.last().filter(|_| more).map(|last| rank_text(last.rank()));
+    let next = if more { end_of(&jobs) } else { None };
     Ok(api::Page { items: jobs.into_iter().map(shown).collect(), next })
 }
 
@@ -96,24 +102,35 @@ pub async fn movable(app: &App, caller: &Caller) -> Answer<Movable> {
     Ok(app.store.read(work).await?)
 }
 
-/// A place in the queue as the `next` of a piece.
-fn rank_text(rank: Rank) -> String {
-    let Rank { position, priority, queued, job } = rank;
-    format!("{position}.{}.{}.{}", priority.0, queued.0, job.0)
+/// How many jobs of a piece its end names, so that it is found again when some of them are handed out.
+const BESIDE: usize = 8;
+
+/// The end of a piece as its `next`: where its last job stands, and some of the others.
+fn end_of(jobs: &[WaitingJob]) -> Option<String> {
+    let (last, others) = jobs.split_last()?;
+    let Rank { position, priority, queued, job } = last.rank();
+    let mut text = format!("{position}.{}.{}.{}", priority.0, queued.0, job.0);
+    let step = others.len().div_ceil(BESIDE).max(1);
+    for other in others.iter().rev().step_by(step) {
+        let _ = write!(text, ".{}", other.job.0);
+    }
+    Some(text)
 }
 
-fn rank(text: &str) -> Answer<Rank> {
-    let rank = || {
+fn shown_before(text: &str) -> Answer<ShownBefore> {
+    let read = || {
         let mut parts = text.split('.');
-        let rank = Rank {
+        let last = Rank {
             position: parts.next()?.parse().ok()?,
             priority: Reverse(parts.next()?.parse().ok()?),
             queued: Timestamp(parts.next()?.parse().ok()?),
             job: JobId(parts.next()?.parse().ok()?),
         };
-        parts.next().is_none().then_some(rank)
+        let beside: Option<Vec<JobId>> =
+            parts.map(|part| part.parse().ok().filter(|id| *id >= 0).map(JobId)).collect();
+        Some(ShownBefore { last, beside: beside.filter(|beside| beside.len() <= BESIDE)? })
     };
-    rank().ok_or_else(not_a_place)
+    read().ok_or_else(not_a_place)
 }
 
 fn not_a_place() -> Failure {

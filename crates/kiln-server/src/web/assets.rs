@@ -35,6 +35,7 @@ static ASSETS: LazyLock<(String, Vec<Asset>)> = LazyLock::new(|| {
         text("log-lines.js", module, include_str!("assets/log-lines.js")),
         text("log-live.js", module, include_str!("assets/log-live.js")),
         text("log-search.js", module, include_str!("assets/log-search.js")),
+        text("palette.js", module, include_str!("assets/palette.js")),
         text("icon.svg", "image/svg+xml", include_str!("assets/icon.svg")),
     ];
     let mut hash = Sha256::new();

@@ -59,6 +59,7 @@ pub(super) fn bare(
             // What has changed, for those who do not see it. It never holds anything that ticks.
             p.sr #announce role="status" {}
             (help())
+            (palette())
         },
     )
 }
@@ -87,23 +88,26 @@ fn themed(title: &str, theme: Option<Theme>, body: &Markup) -> Markup {
     }
 }
 
+/// What the bar leads to.
+pub(super) const PLACES: [(Section, &str, &str); 5] = [
+    (Section::Dashboard, "/", "Dashboard"),
+    (Section::Runs, "/runs", "Runs"),
+    (Section::Queue, "/queue", "Queue"),
+    (Section::Runners, "/runners", "Runners"),
+    (Section::Repositories, "/repositories", "Repositories"),
+];
+
 fn bar(section: Section, visitor: Option<&Visitor>) -> Markup {
-    let places = [
-        (Section::Dashboard, "/", "Dashboard"),
-        (Section::Runs, "/runs", "Runs"),
-        (Section::Queue, "/queue", "Queue"),
-        (Section::Runners, "/runners", "Runners"),
-        (Section::Repositories, "/repositories", "Repositories"),
-    ];
     html! {
         header.bar {
             a.brand href="/" aria-label="Kiln, to the dashboard" { (mark()) span { "Kiln" } }
             nav aria-label="Main" {
-                @for (own, href, name) in places {
+                @for (own, href, name) in PLACES {
                     a href=(href) aria-current=[(own == section).then_some("page")] { (name) }
                 }
             }
             div.tools {
+                a.icon #jump href="/jump" title="Jump to a page (Ctrl+K)" aria-label="Jump to a page" { (lens()) }
                 button.icon #theme type="button" hidden title="Light or dark" aria-label="Switch between light and dark" {
                     (half_moon())
                 }
@@ -129,6 +133,7 @@ pub(super) fn form_token(visitor: &Visitor) -> Markup {
 
 fn help() -> Markup {
     let keys = [
+        ("Ctrl K", "jump to a repository, workflow, run or page (⌘ K)"),
         ("/", "search or filter"),
         ("j  k", "next, previous entry or line"),
         ("n  N", "next, previous hit"),
@@ -144,6 +149,28 @@ fn help() -> Markup {
                 @for (key, what) in keys { dt { kbd { (key) } } dd { (what) } }
             }
             form method="dialog" { button type="submit" { "Close" } }
+        }
+    }
+}
+
+/// Where `palette.js` lets people type where they want to go.
+fn palette() -> Markup {
+    html! {
+        dialog #palette aria-label="Jump to a page" {
+            input #palette-text type="text" role="combobox" autocomplete="off" spellcheck="false"
+                aria-label="A repository, workflow, run or page" aria-autocomplete="list" aria-expanded="false"
+                aria-controls="palette-list" placeholder="Repository, workflow, run or page";
+            ul #palette-list role="listbox" aria-label="Pages" {}
+            p #palette-said role="status" {}
+        }
+    }
+}
+
+fn lens() -> Markup {
+    html! {
+        svg viewBox="0 0 16 16" aria-hidden="true" {
+            circle cx="7" cy="7" r="4.500" fill="none" stroke="currentColor" stroke-width="1.500" {}
+            path d="M10.500 10.500 14 14" stroke="currentColor" stroke-width="1.500" stroke-linecap="round" {}
         }
     }
 }

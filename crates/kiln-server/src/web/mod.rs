@@ -12,6 +12,7 @@ mod deployed;
 mod failure;
 mod files;
 mod job;
+mod jump;
 mod layout;
 mod links;
 mod live;
@@ -66,6 +67,7 @@ pub(crate) fn router(app: Shared) -> Router {
         .route("/sign-in", get(sign_in::show).post(sign_in::enter))
         .route("/sign-out", post(sign_in::leave))
         .route("/live", get(live::follow))
+        .route("/jump", get(jump::show))
         .route("/{owner}/{repo}", get(repos::one))
         .route("/{owner}/{repo}/settings", get(settings::show))
         .route("/{owner}/{repo}/settings/{what}", post(settings::change))

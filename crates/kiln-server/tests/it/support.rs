@@ -154,7 +154,8 @@ impl Server {
             stopping: CancellationToken::new(),
             store,
         });
-        let router = kiln_server::http::router(Arc::clone(&app));
+        let front = kiln_server::http::Front::new(Arc::clone(&app));
+        let router = axum::Router::new().fallback(move |request| front.answer(request));
         let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
         // Tests look at answers as they are.
         let client = reqwest::Client::builder().no_proxy().build().unwrap();

@@ -34,7 +34,9 @@ pub use lease::{Beat, Command, Held, Pulse};
 pub(crate) use machines::{Machine, machines};
 pub use tidy::tidy_lanes;
 pub use usage::fold;
-pub use waiting::{Rank, WaitingJob, Waits, waiting, waiting_total, why};
+pub use waiting::{
+    After as ShownBefore, Rank, WaitingJob, Waits, behind, waiting, waiting_total, why,
+};
 
 use crate::{StoreError, Tx};
 

@@ -15,6 +15,7 @@ pub(crate) mod names;
 pub mod one_time_keys;
 pub mod organizations;
 pub mod page;
+pub mod places;
 pub mod pools;
 pub mod queues;
 pub mod registration_keys;

@@ -1,7 +1,11 @@
 //! The address of a PostgreSQL database, with what it says about TLS in the words of libpq.
 
 use std::path::PathBuf;
+use std::pin::Pin;
 
+use deadpool_postgres::Connect;
+use tokio::task::JoinHandle;
+use tokio_postgres::config::SslMode;
 use tokio_postgres::{Client, Config, Connection, Socket};
 
 use super::tls::{Encrypted, Tls, Trust};
@@ -73,9 +77,43 @@ pub(crate) type Link = Connection<Socket, Encrypted<Socket>>;
 
 impl Way {
     pub(crate) async fn connect(&self) -> Result<(Client, Link), StoreError> {
-        Ok(self.config.connect(self.tls.clone()).await?)
+        Ok(self.open().await?)
+    }
+
+    /// As libpq does it: where TLS is only preferred, a server that offers it and fails at it is asked again without.
+    async fn open(&self) -> Result<(Client, Link), tokio_postgres::Error> {
+        let opened = self.config.connect(self.tls.clone()).await;
+        let is_preferred = self.config.get_ssl_mode() == SslMode::Prefer;
+        if !is_preferred || !opened.as_ref().is_err_and(failed_at_tls) {
+            return opened;
+        }
+        let mut plain = self.config.clone();
+        plain.ssl_mode(SslMode::Disable);
+        plain.connect(self.tls.clone()).await
     }
 }
+
+/// The driver tells no kinds of errors apart but by their words.
+fn failed_at_tls(error: &tokio_postgres::Error) -> bool {
+    error.to_string().starts_with("error performing TLS handshake")
+}
+
+/// Connections of the pool are made in the same way.
+impl Connect for Way {
+    fn connect(
+        &self,
+        _: &Config,
+    ) -> BoxFuture<'_, Result<(Client, JoinHandle<()>), tokio_postgres::Error>> {
+        Box::pin(async move {
+            let (client, link) = self.open().await?;
+            // How it ends, whoever waits for an answer hears.
+            let driven = tokio::spawn(async move { drop(link.await) });
+            Ok((client, driven))
+        })
+    }
+}
+
+type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 fn wrong(why: &str) -> StoreError {
     StoreError::Database(format!("the address of the database: {why}"))
@@ -96,8 +134,6 @@ fn decoded(value: &str) -> Result<String, StoreError> {
 
 #[cfg(test)]
 mod tests {
-    use tokio_postgres::config::SslMode;
-
     use super::*;
 
     #[test]

@@ -84,9 +84,9 @@ impl Postgres {
         let options = format!("{PLANS} {BOUNDS} {own}");
         config.options(options);
         let listener = Arc::new(Listener::new(way.clone(), Arc::clone(&hub)));
-        let manager = Manager::from_config(
+        let manager = Manager::from_connect(
             way.config.clone(),
-            way.tls.clone(),
+            way.clone(),
             ManagerConfig { recycling_method: RecyclingMethod::Fast },
         );
         let pool = Pool::builder(manager)

@@ -9,7 +9,7 @@ use super::list::{RunSummary, SELECT, summary};
 use super::load::group_of;
 use crate::{Row, Scope, Sql, StoreError, Tx, Value};
 
-/// How many groups are looked at.
+/// How many groups are read at once.
 const GROUPS: u32 = 500;
 
 /// Which of what waits for groups is asked for; all that are set must be true of it.
@@ -42,9 +42,9 @@ pub struct Held {
 macro_rules! groups {
     ($count:literal) => {
         concat!(
-            "SELECT g.name, g.members FROM groups AS g JOIN repositories AS r ON r.id = g.repo_id \
+            "SELECT g.name, g.members, g.repo_id FROM groups AS g JOIN repositories AS r ON r.id = g.repo_id \
              WHERE (r.org_id = $1 OR $1 IS NULL) AND \
-             (g.repo_id = $2 OR $2 IS NULL) AND ",
+             (g.repo_id = $2 OR $2 IS NULL) AND (g.repo_id, g.name) > ($4, $5) AND ",
             $count,
             " > 1 ORDER BY g.repo_id, g.name LIMIT $3"
         )
@@ -58,24 +58,7 @@ pub async fn held(
     holds: Holds,
     limit: usize,
 ) -> Result<Vec<Held>, StoreError> {
-    let sql = Sql::of(
-        groups!("json_array_length(g.members)"),
-        groups!("json_array_length(g.members::json)"),
-    );
-    let mut waiting: Vec<(Member, usize, String, Option<Member>)> = Vec::new();
-    let repo = holds.repo.map(|repo| repo.0);
-    for row in tx.rows(sql, &[scope.parameter(), repo.into(), GROUPS.into()]).await? {
-        let (name, group): (String, Group) = (row.get(0)?, group_of(&row.get::<String>(1)?)?);
-        let holder = group.holder();
-        let own = group.waiting().enumerate();
-        waiting.extend(own.map(|(before, member)| (member, before, name.clone(), holder)));
-    }
-    waiting.retain(|(member, ..)| {
-        let place = place(*member);
-        holds.run.is_none_or(|run| run == place.0) && holds.after.is_none_or(|after| place > after)
-    });
-    waiting.sort_by_key(|(member, ..)| place(*member));
-    waiting.truncate(limit);
+    let waiting = first_of(tx, scope, holds, limit).await?;
     let members =
         waiting.iter().flat_map(|(member, _, _, holder)| Some(*member).into_iter().chain(*holder));
     let runs: BTreeSet<i64> = members.filter_map(|member| i64::try_from(member.run).ok()).collect();
@@ -94,6 +77,45 @@ pub async fn held(
         })
     });
     Ok(shown.collect())
+}
+
+/// One that waits, how many wait before it, the group, and who has that.
+type Waiting = (Member, usize, String, Option<Member>);
+
+/// The first that wait, of all groups in which any do. They come in the order of their runs, not of their groups: each group
+/// must be looked at, a piece of them at a time, and no more is held than is wanted.
+async fn first_of(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    holds: Holds,
+    limit: usize,
+) -> Result<Vec<Waiting>, StoreError> {
+    let sql = Sql::of(
+        groups!("json_array_length(g.members)"),
+        groups!("json_array_length(g.members::json)"),
+    );
+    let wanted = |member: Member| {
+        let place = place(member);
+        holds.run.is_none_or(|run| run == place.0) && holds.after.is_none_or(|after| place > after)
+    };
+    let repo = holds.repo.map(|repo| repo.0);
+    let (mut waiting, mut last): (Vec<Waiting>, _) = (Vec::new(), (-1_i64, String::new()));
+    loop {
+        let (at, name) = (last.0.into(), (&last.1).into());
+        let rows = tx.rows(sql, &[scope.parameter(), repo.into(), GROUPS.into(), at, name]).await?;
+        for row in &rows {
+            let (name, group): (String, Group) = (row.get(0)?, group_of(&row.get::<String>(1)?)?);
+            let holder = group.holder();
+            let own = group.waiting().enumerate().filter(|(_, member)| wanted(*member));
+            waiting.extend(own.map(|(before, member)| (member, before, name.clone(), holder)));
+            last = (row.get(2)?, name);
+        }
+        waiting.sort_by_key(|(member, ..)| place(*member));
+        waiting.truncate(limit);
+        if rows.len() < GROUPS as usize {
+            return Ok(waiting);
+        }
+    }
 }
 
 fn place(member: Member) -> HeldPlace {

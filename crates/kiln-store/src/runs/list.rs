@@ -247,7 +247,7 @@ impl RunFilter {
 }
 
 /// What `LIKE` takes for texts with this one in them.
-fn pattern(text: &str) -> String {
+pub(crate) fn pattern(text: &str) -> String {
     let mut pattern = String::from("%");
     for letter in text.to_lowercase().chars() {
         if matches!(letter, '%' | '_' | '!') {

@@ -53,6 +53,7 @@ pub use facts::Evaluators;
 pub use failed::NewFailedRun;
 pub use held::{Held, HeldPlace, Holds, groups_of, held};
 pub(crate) use job::{JobRow, job_rows, write_jobs};
+pub(crate) use list::pattern;
 pub use list::{
     COUNTED, RunFilter, RunStatus, RunSummary, ends, get, latest, latest_of_workflows, list,
     search, total,

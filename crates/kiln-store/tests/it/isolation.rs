@@ -14,9 +14,9 @@ use kiln_store::content::{
 };
 use kiln_store::directory::holder::Holder;
 use kiln_store::directory::{
-    audit, deliveries, documents, environments, members, one_time_keys, organizations, pools,
-    queues, registration_keys, repositories, runners, schedules, secrets, settings, teams, tokens,
-    users, variables, workflows,
+    audit, deliveries, documents, environments, members, one_time_keys, organizations, places,
+    pools, queues, registration_keys, repositories, runners, schedules, secrets, settings, teams,
+    tokens, users, variables, workflows,
 };
 use kiln_store::events::{self, Annotation};
 use kiln_store::runs::{self, Candidate, Deployed, EndNotes, Report, Reported, Runs, Said, Word};
@@ -89,6 +89,8 @@ async fn directory_questions(tx: &mut Tx<'_>, scope: Scope, of: &World) -> Answe
         workflows::get(tx, scope, of.workflow);
         workflows::by_path(tx, scope, of.repo, ".github/workflows/ci.yml");
         workflows::list(tx, scope, of.repo, page());
+        places::repositories(tx, scope, &[], 100);
+        places::workflows(tx, scope, &[], 100);
         environments::get(tx, scope, of.environment);
         environments::by_name(tx, scope, of.repo, "prod");
         environments::list(tx, scope, of.repo, page());

@@ -4,7 +4,7 @@ use kiln_core::id::{JobId, RunId, RunnerId};
 use kiln_core::run::Conclusion;
 use kiln_store::claims::{self, End, Past, PastJob};
 use kiln_store::runs::{self, Holds, Look, Looked, NewRun, RunFilter, RunStatus, Word};
-use kiln_store::{Refusal, Scope, Store};
+use kiln_store::{Refusal, Scope, Store, Tx};
 use kiln_testkit::runs::{SYSTEM, Site, add_repository, plan};
 
 use crate::world::{refusal, write};
@@ -167,6 +167,33 @@ async fn what_waits_for_a_group_is_listed_with_who_has_it(store: Store) {
     assert_eq!(left, []);
 }
 on_both!(what_waits_for_a_group_is_listed_with_who_has_it);
+
+/// S16: however many groups there are, what waits in any of them is found.
+async fn what_waits_in_many_groups_is_listed_to_the_end(store: Store) {
+    let site = Site::new(store.clone()).await;
+    let gated = "on: push\nconcurrency: g\njobs: {a: {runs-on: linux, steps: [{run: x}]}}";
+    let run = async || site.runs.create(site.push(plan(gated))).await.unwrap().run();
+    let (_, second) = (run().await, run().await);
+    // Groups whose members are all the same: only where they are found matters.
+    let copy = async |tx: &mut Tx<'_>| {
+        let members = "SELECT repo_id, members FROM groups WHERE name = 'g'";
+        let row = tx.one("group", members, &[]).await?;
+        let (repo, members): (i64, String) = (row.get(0)?, row.get(1)?);
+        for number in 0..1_200 {
+            let name = format!("a{number:04}");
+            let sql = "INSERT INTO groups (repo_id, name, members) VALUES ($1, $2, $3)";
+            tx.execute(sql, &[repo.into(), name.into(), (&members).into()]).await?;
+        }
+        Ok(())
+    };
+    store.write(copy).await.unwrap();
+    let held = write!(store, |tx| runs::held(tx, SYSTEM, Holds::default(), 5_000)).unwrap();
+    assert_eq!(held.len(), 1_201);
+    assert!(held.iter().all(|held| held.run.id == second));
+    assert!(held.iter().any(|held| held.group == "g"), "the last one in the order of names");
+    assert_eq!(write!(store, |tx| runs::held(tx, SYSTEM, Holds::default(), 7)).unwrap().len(), 7);
+}
+on_both!(what_waits_in_many_groups_is_listed_to_the_end);
 
 async fn past(store: &Store, runner: i64, past: Past) -> (Vec<PastJob>, Option<JobId>) {
     write!(store, |tx| claims::history(tx, SYSTEM, RunnerId(runner), past)).unwrap()

@@ -65,6 +65,7 @@ mod owned;
 mod pace;
 mod pauses;
 mod people;
+mod places;
 mod property;
 mod races;
 mod reports;

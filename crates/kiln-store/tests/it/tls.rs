@@ -1,10 +1,14 @@
 //! Encrypted connections to PostgreSQL, and what is said where there can be none.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kiln_store::{Options, Store, Tx};
 use kiln_testkit::certificates::Certificates;
 use kiln_testkit::cluster::Cluster;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 
 fn open(url: &str) -> Result<Store, String> {
     let options = Options::Postgres { url: url.to_owned(), connections: 2 };
@@ -21,6 +25,52 @@ async fn is_encrypted(url: &str) -> Result<bool, String> {
     // What cannot work is not tried again and again.
     let answer = tokio::time::timeout(Duration::from_secs(30), store.read(look)).await;
     answer.expect("it says at once what is wrong").map_err(|error| error.to_string())
+}
+
+/// A server before the given one that says it speaks TLS and then does not. Counts who asked for it.
+async fn broken_tls(to: String) -> (u16, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (port, asked) = (listener.local_addr().unwrap().port(), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&asked);
+    tokio::spawn(async move {
+        while let Ok((mut near, _)) = listener.accept().await {
+            let (to, asked) = (to.clone(), Arc::clone(&counted));
+            tokio::spawn(async move {
+                let mut first = [0; 8];
+                near.read_exact(&mut first).await.unwrap();
+                // The number by which a client asks for TLS.
+                if first[4..] == 80_877_103_u32.to_be_bytes() {
+                    asked.fetch_add(1, Ordering::SeqCst);
+                    let _ = near.write_all(b"Sno such thing").await;
+                    return;
+                }
+                let mut far = TcpStream::connect(to).await.unwrap();
+                far.write_all(&first).await.unwrap();
+                let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
+            });
+        }
+    });
+    (port, asked)
+}
+
+/// Where TLS is wished for and no more, one that fails is no reason to have no connection; where it is demanded, it is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_only_preferred_is_done_without_when_it_fails() {
+    let cluster = Cluster::new().await;
+    let url = cluster.url();
+    let (before, rest) = url.split_once('@').unwrap();
+    let (host, path) = rest.split_once('/').unwrap();
+    let (port, asked) = broken_tls(host.to_owned()).await;
+    let url = |query: &str| format!("{before}@127.0.0.1:{port}/{path}{query}");
+    for query in ["", "?sslmode=prefer"] {
+        let before = asked.load(Ordering::SeqCst);
+        assert_eq!(is_encrypted(&url(query)).await, Ok(false), "{query}");
+        assert!(asked.load(Ordering::SeqCst) > before, "it was tried first");
+    }
+    for mode in ["require", "verify-full"] {
+        let refused = is_encrypted(&url(&format!("?sslmode={mode}"))).await.unwrap_err();
+        assert!(refused.contains("TLS"), "{refused}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -25,8 +25,9 @@ pub(super) fn routes() -> Routes {
 
 /// Jobs that wait for a runner, with position, reason and estimate; the first in line first
 ///
-/// `next` leads on behind the last job of a piece, also when those before it were handed out meanwhile. No more than the
-/// first 20,000 places of all lines together are looked at.
+/// `next` leads on behind a piece, also when jobs of it were handed out meanwhile. When all that it remembers of them are
+/// gone, it leads to the front of the queue again: a job may come twice, but none is passed over. No more than the first
+/// 20,000 places of all lines together are looked at.
 #[utoipa::path(
     get, path = "/api/queue", tag = "queues", params(OfQueue),
     responses((status = 200, body = api::Page<api::Waiting>), Problems)

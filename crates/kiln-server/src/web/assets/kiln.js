@@ -128,6 +128,21 @@ document.addEventListener('visibilitychange', () => {
 });
 addEventListener('pagehide', stop);
 
+// The palette comes when it is wanted.
+async function jump(event) {
+  event.preventDefault();
+  // Two questions at once would hide each other.
+  help?.close();
+  (await import('./palette.js')).open();
+}
+if ($('#palette')) {
+  $('#jump')?.addEventListener('click', (event) => { if (!event.ctrlKey && !event.metaKey && !event.shiftKey) jump(event); });
+  document.addEventListener('keydown', (event) => {
+    const plain = (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey;
+    if (plain && event.key.toLowerCase() === 'k') jump(event);
+  });
+}
+
 // Keys.
 const help = $('#help');
 const keys = $('#keys');
@@ -160,7 +175,7 @@ const actions = {
   f: () => ($('#first-error') ?? $('.error-link'))?.click(),
 };
 document.addEventListener('keydown', (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || help?.open) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || $('dialog[open]')) return;
   if (event.target.matches?.('input, select, textarea')) {
     if (event.key === 'Escape') event.target.blur();
     return;

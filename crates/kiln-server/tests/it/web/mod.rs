@@ -3,6 +3,7 @@
 pub(crate) mod browser;
 mod expired;
 mod forms;
+mod jump;
 mod left;
 mod log;
 mod pages;

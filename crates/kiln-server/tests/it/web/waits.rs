@@ -125,7 +125,8 @@ async fn a_queue_is_read_piece_by_piece(server: Server) {
         after = format!("&after={next}");
     }
     assert_eq!(seen, runs);
-    for wrong in ["x", "1.2.3", "1.0.5.7.9", "-1.0.5.7"] {
+    for wrong in ["x", "1.2.3", "1.0.5.7.x", "1.0.5.7.-9", "1.0.5.7.1.2.3.4.5.6.7.8.9", "-1.0.5.7"]
+    {
         ada.get(&format!("/api/queue?after={wrong}")).await.expect(422);
     }
     let browser = Browser::of(&ada).await;

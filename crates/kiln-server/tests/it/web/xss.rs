@@ -58,6 +58,8 @@ async fn nothing_that_people_write_becomes_markup(server: Server) {
         "/runs".to_owned(),
         format!("/runs?q={}&branch=%3Cscript%3E", encoded(EVIL)),
         "/queue".to_owned(),
+        "/jump".to_owned(),
+        format!("/jump?q={}", encoded(EVIL)),
         format!("/{name}"),
         format!("/{name}/actions"),
         format!("/{name}/actions/runs/{run}"),

@@ -32,8 +32,16 @@ pub struct Waits {
     pub job: Option<JobId>,
     /// Who paused the whole server and why, if it is paused.
     pub server_paused: Option<String>,
-    /// Only what stands behind this one.
-    pub after: Option<Rank>,
+    /// As much as it takes to find what stands [`behind`] this.
+    pub after: Option<After>,
+}
+
+/// Where a piece of the queue ended that was shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct After {
+    pub last: Rank,
+    /// Some of the others that were shown with it, for the case that it is handed out meanwhile.
+    pub beside: Vec<JobId>,
 }
 
 /// Where a job stands among all that wait: what is smaller is likely to be handed out earlier. Of those that wait in
@@ -81,7 +89,8 @@ impl WaitingJob {
     }
 }
 
-/// The jobs that wait, those that are likely to come first in front.
+/// The jobs that wait, those that are likely to come first in front. With [`Waits::after`] these are all that are before
+/// the end of the next piece, or more: jobs of several scopes are put in one order before [`behind`] is asked.
 pub async fn waiting(
     tx: &mut Tx<'_>,
     scope: Scope,
@@ -90,8 +99,10 @@ pub async fn waiting(
     limit: usize,
 ) -> Result<Vec<WaitingJob>, StoreError> {
     let scene = Scene::read(tx).await?;
-    let behind =
-        waits.after.map_or(0, |after| usize::try_from(after.position).unwrap_or(usize::MAX));
+    let behind = waits
+        .after
+        .as_ref()
+        .map_or(0, |after| usize::try_from(after.last.position).unwrap_or(usize::MAX));
     // Whoever is the n-th of its lane is at position n or later.
     let reach = behind.saturating_add(limit);
     let shown = job::shown(tx, scope, &scene, waits, reach).await?;
@@ -100,17 +111,20 @@ pub async fn waiting(
     let view = View { scene: &scene, crews: &crews, order: &order, scope, waits };
     let mut jobs: Vec<WaitingJob> = shown.iter().map(|one| view.explain(one)).collect();
     jobs.sort_by_key(WaitingJob::rank);
-    jobs.drain(..waits.after.map_or(0, |after| end_of(&jobs, after)));
-    jobs.truncate(limit);
+    if waits.after.is_none() {
+        jobs.truncate(limit);
+    }
     Ok(jobs)
 }
 
-/// How many of these are not behind a job. While it waits it is found where it is now: those before it may be gone.
-fn end_of(jobs: &[WaitingJob], after: Rank) -> usize {
-    match jobs.iter().position(|job| job.job == after.job) {
-        Some(at) => at + 1,
-        None => jobs.partition_point(|job| job.rank() <= after),
-    }
+/// What stands behind a piece that was shown, of all jobs in their order. Those of the piece that still wait are found where
+/// they are now; the last of them is its end. When all are gone, nobody knows how many went before them: the queue
+/// begins anew, as some jobs that come twice are better than one that never comes.
+pub fn behind(mut jobs: Vec<WaitingJob>, after: &After) -> Vec<WaitingJob> {
+    let shown = |job: &WaitingJob| job.job == after.last.job || after.beside.contains(&job.job);
+    let end = jobs.iter().rposition(shown).map_or(0, |last| last + 1);
+    jobs.drain(..end);
+    jobs
 }
 
 /// How many jobs wait, counted up to [`COUNTED`](crate::claims::COUNTED).

@@ -6,7 +6,7 @@ use std::time::Duration;
 use kiln_core::id::{JobId, OrgId, RunId, RunnerId};
 use kiln_core::queue::Policy;
 use kiln_core::run::Conclusion;
-use kiln_store::claims::{self, WaitingJob, Waits};
+use kiln_store::claims::{self, ShownBefore, WaitingJob, Waits};
 use kiln_store::{Scope, Store, Tx, Value};
 use kiln_testkit::queue::Depth;
 use kiln_testkit::runs::{Beside, SYSTEM, Site, add_repository, plan, plan_with};
@@ -216,12 +216,24 @@ async fn a_long_queue_is_read_page_by_page(store: Store) {
     let mut depth = Depth::new(&store, 1, 2).await;
     depth.fill(&store, 1_430).await;
     add_runner(&store, "one", None, "{}").await;
-    let page = async |after| waiting(&store, SYSTEM, Waits { after, ..Waits::default() }).await;
+    let page = async |after: Option<ShownBefore>| {
+        let waits = Waits { after: after.clone(), ..Waits::default() };
+        let jobs = waiting(&store, SYSTEM, waits).await;
+        let mut jobs = after.map_or(jobs.clone(), |after| claims::behind(jobs, &after));
+        jobs.truncate(100);
+        jobs
+    };
+    let end = |jobs: &[WaitingJob]| {
+        let last = jobs.last()?.rank();
+        Some(ShownBefore { last, beside: vec![jobs[jobs.len() / 2].job] })
+    };
     let (mut seen, mut after) = (Vec::new(), None);
     loop {
         let jobs = page(after).await;
-        let Some(last) = jobs.last() else { break };
-        after = Some(last.rank());
+        after = end(&jobs);
+        if after.is_none() {
+            break;
+        }
         seen.extend(jobs.iter().map(|job| job.job));
     }
     assert_eq!(seen.len(), 1_430);
@@ -234,18 +246,21 @@ async fn a_long_queue_is_read_page_by_page(store: Store) {
     let (other, repo, _) = add_repository(&store, "other", "app").await;
     assert_eq!((total(Scope::Org(other), None).await, total(SYSTEM, Some(repo)).await), (0, 0));
     // Those before it move up when some are handed out; what follows the last one stays what follows it.
-    let edge = page(None).await.last().unwrap().rank();
+    let edge = end(&page(None).await);
     let taken = |count: usize| {
         let list: Vec<String> = seen[..count].iter().map(|job| job.0.to_string()).collect();
         format!("DELETE FROM queue WHERE job_id IN ({})", list.join(","))
     };
     let sql: &'static str = taken(40).leak();
     execute(&store, sql, vec![]).await;
-    assert_eq!(page(Some(edge)).await[0].job, seen[100]);
-    // Even when that one is gone itself, nothing comes twice.
-    let sql: &'static str = taken(100).leak();
+    assert_eq!(page(edge.clone()).await[0].job, seen[100]);
+    // When that one is gone itself, those beside it lead on: what still waits of the piece behind them comes again.
+    let gone = format!("DELETE FROM queue WHERE job_id IN ({})", seen[99].0).leak();
+    execute(&store, gone, vec![]).await;
+    assert_eq!(page(edge.clone()).await[0].job, seen[51]);
+    // When all of them are gone, nothing is passed over.
+    let sql: &'static str = taken(130).leak();
     execute(&store, sql, vec![]).await;
-    let after: BTreeSet<JobId> = page(Some(edge)).await.iter().map(|job| job.job).collect();
-    assert!(seen[..100].iter().all(|job| !after.contains(job)));
+    assert_eq!(page(edge).await[0].job, seen[130]);
 }
 on_both!(a_long_queue_is_read_page_by_page);

@@ -5,6 +5,7 @@ mod hostile;
 mod left;
 mod log;
 mod million;
+mod palette;
 
 use chrome::Chrome;
 use serde_json::json;
@@ -321,6 +322,7 @@ fn pages_fit_the_dark_and_the_phone() {
         ("runs", "/runs".to_owned()),
         ("queue", "/queue".to_owned()),
         ("runners", "/runners".to_owned()),
+        ("jump", "/jump?q=red".to_owned()),
         ("runner", format!("/runners/{runner}")),
         ("repositories", "/repositories".to_owned()),
         ("repository", "/acme/red".to_owned()),
