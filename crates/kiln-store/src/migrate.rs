@@ -69,6 +69,11 @@ const STEPS: &[Step] = &[
         name: "what was asked under a caller's key",
         text: include_str!("../migrations/0010_asked.sql"),
     },
+    Step {
+        version: 11,
+        name: "jobs that begin at a step",
+        text: include_str!("../migrations/0011_from_step.sql"),
+    },
 ];
 
 /// What each word in braces stands for.
