@@ -389,6 +389,10 @@ pub struct Rerun {
     /// Only this job (id or name), and what depends on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
+    /// With `job`: that begins at this step (number from 1, id or name). Steps before it that use an action run all the
+    /// same; scripts before it are left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -74,6 +74,11 @@ const STEPS: &[Step] = &[
         name: "what belongs to a run, and looks for caches",
         text: include_str!("../migrations/0011_belongings.sql"),
     },
+    Step {
+        version: 12,
+        name: "jobs that begin at a step",
+        text: include_str!("../migrations/0012_from_step.sql"),
+    },
 ];
 
 /// What each word in braces stands for.

@@ -136,6 +136,13 @@ pub(crate) struct RunArgs {
     #[arg(long, short, value_name = "JOB")]
     pub(crate) job: Option<String>,
 
+    /// Let that job begin at this step: its number (from 1), id or name
+    ///
+    /// Steps before it that use an action run all the same, because they prepare the place; scripts before it are left
+    /// out, and what they would have given out is empty. What the job needs runs whole.
+    #[arg(long, value_name = "STEP", requires = "job")]
+    pub(crate) from_step: Option<String>,
+
     /// Run only the legs of matrices that have this value
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) matrix: Vec<String>,

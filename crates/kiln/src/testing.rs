@@ -83,6 +83,7 @@ pub(crate) fn step() -> Step {
         id: "__run".into(),
         name: None,
         condition: Condition::default(),
+        left_out: None,
         env: None,
         continue_on_error: None,
         timeout_minutes: None,

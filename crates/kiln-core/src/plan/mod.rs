@@ -9,6 +9,7 @@
 
 mod action;
 mod data;
+mod from_step;
 mod job;
 mod json;
 pub mod matrix;
@@ -22,6 +23,7 @@ use json::{AnyPlan, is_default};
 
 pub use action::{Action, ActionInput, ActionRuns, Script};
 pub use data::{Condition, Data, MapKey, Template};
+pub use from_step::NoStep;
 pub use job::{
     Call, CallSecrets, Concurrency, Job, JobKind, Preference, QueueMode, Retry, RetryOn, StepsJob,
     Strategy,

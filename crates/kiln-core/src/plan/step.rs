@@ -1,5 +1,7 @@
 //! Steps of a job.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::json::is_default;
@@ -13,6 +15,9 @@ pub struct Step {
     pub name: Option<Template>,
     #[serde(default, skip_serializing_if = "is_default")]
     pub condition: Condition,
+    /// Why it is left out, whatever else holds; its condition is false, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env: Option<Data>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -39,6 +44,23 @@ pub enum StepKind {
     /// Cancel this background step.
     Cancel(String),
     Parallel(Vec<Step>),
+}
+
+impl StepKind {
+    /// The name of a step that has none. `text` says what a script is; without that nobody knows.
+    pub fn usual_name(&self, text: impl FnOnce(&Template) -> Option<String>) -> Option<String> {
+        Some(match self {
+            Self::Run(run) => {
+                let script = text(&run.script)?;
+                format!("Run {}", script.trim().lines().next().unwrap_or_default())
+            }
+            Self::Use(used) => format!("Run {}", used.target),
+            Self::Wait(_) => "Wait".to_owned(),
+            Self::WaitAll => "Wait for all".to_owned(),
+            Self::Cancel(step) => format!("Cancel {step}"),
+            Self::Parallel(_) => "Parallel group".to_owned(),
+        })
+    }
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -75,4 +97,19 @@ pub enum UseTarget {
     },
     /// `docker://image`.
     Docker(String),
+}
+
+/// As it is written.
+impl fmt::Display for UseTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Local(path) => write!(f, "./{path}"),
+            Self::SameRepository(path) => write!(f, "$/{path}"),
+            Self::Docker(image) => write!(f, "docker://{image}"),
+            Self::Repository { owner, repository, path, reference } => {
+                let slash = if path.is_empty() { "" } else { "/" };
+                write!(f, "{owner}/{repository}{slash}{path}@{reference}")
+            }
+        }
+    }
 }

@@ -33,6 +33,7 @@ fn compile(
         id: given.map_or_else(|| ids.next(&stem(&kind)), str::to_owned),
         name: text("name"),
         condition: data::condition(document, step.get("if")),
+        left_out: None,
         env: step.get("env").map(|node| data::text_map(document, node)),
         continue_on_error: scalar("continue-on-error"),
         timeout_minutes: scalar("timeout-minutes"),

@@ -94,6 +94,7 @@ impl JobRun<'_, '_> {
         frame.step.clone_from(&step.id);
         let (at, name) = (self.number(), self.name(frame, step));
         let refusal = match self.holds(frame, &step.condition.text) {
+            _ if step.left_out.is_some() => Some(Conclusion::Skipped),
             Ok(true) => None,
             Ok(false) => Some(Conclusion::Skipped),
             Err(message) => {
@@ -104,6 +105,9 @@ impl JobRun<'_, '_> {
         if let Some(conclusion) = refusal {
             let end = StepEnd::same(conclusion);
             self.output().step_started(at, &name);
+            if let Some(why) = &step.left_out {
+                self.output().say(at, why);
+            }
             frame.record(&step.id, end, &[]);
             self.output().step_finished(at, end);
         } else if let Err(error) = self.spawn(frame, step, at, &name) {

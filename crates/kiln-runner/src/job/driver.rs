@@ -328,7 +328,10 @@ impl<'s, 'j> JobRun<'s, 'j> {
         };
         match &step.name {
             Some(name) => text(name).unwrap_or_else(|_| step.id.clone()),
-            None => super::variables::default_name(&step.kind, text),
+            None => {
+                let script = |script: &Template| Some(text(script).unwrap_or_default());
+                step.kind.usual_name(script).unwrap_or_default()
+            }
         }
     }
 
@@ -337,6 +340,10 @@ impl<'s, 'j> JobRun<'s, 'j> {
         frame.step.clone_from(&step.id);
         if self.is_over() {
             frame.worsen(Conclusion::TimedOut);
+        }
+        if let Some(why) = &step.left_out {
+            self.output().say(self.step, why);
+            return (StepEnd::same(Conclusion::Skipped), Vec::new());
         }
         match self.holds(frame, &step.condition.text) {
             Ok(true) => self.tries(frame, step),

@@ -55,7 +55,7 @@ impl JobRun<'_, '_> {
     /// Looks into fetched actions only: files of the repository are not there before the checkout.
     /// What cannot be found or read says so when its step is reached, and not when it is skipped.
     fn find_pres(&mut self, frame: &Frame, steps: &[Step], found: &mut Vec<Pre>) {
-        for step in steps {
+        for step in steps.iter().filter(|step| step.left_out.is_none()) {
             match &step.kind {
                 StepKind::Parallel(steps) => self.find_pres(frame, steps, found),
                 StepKind::Use(used) => {

@@ -1,6 +1,5 @@
 //! The runner's own variables and contexts.
 
-use kiln_core::plan::{StepKind, Template, UseTarget};
 use kiln_core::value::{Object, Value};
 use kiln_lang::expr::coerce::to_text;
 
@@ -120,30 +119,4 @@ pub(super) fn runner(name: &str, places: &Places) -> Value {
     .into_iter()
     .collect();
     Value::object(runner)
-}
-
-/// The name of a step that has none.
-pub(super) fn default_name(
-    kind: &StepKind,
-    text: impl Fn(&Template) -> Result<String, String>,
-) -> String {
-    match kind {
-        StepKind::Run(run) => {
-            let script = text(&run.script).unwrap_or_default();
-            format!("Run {}", script.trim().lines().next().unwrap_or_default())
-        }
-        StepKind::Use(used) => match &used.target {
-            UseTarget::Local(path) => format!("Run ./{path}"),
-            UseTarget::SameRepository(path) => format!("Run $/{path}"),
-            UseTarget::Docker(image) => format!("Run docker://{image}"),
-            UseTarget::Repository { owner, repository, path, reference } => {
-                let slash = if path.is_empty() { "" } else { "/" };
-                format!("Run {owner}/{repository}{slash}{path}@{reference}")
-            }
-        },
-        StepKind::Wait(_) => "Wait".to_owned(),
-        StepKind::WaitAll => "Wait for all".to_owned(),
-        StepKind::Cancel(step) => format!("Cancel {step}"),
-        StepKind::Parallel(_) => "Parallel group".to_owned(),
-    }
 }

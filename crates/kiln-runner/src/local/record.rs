@@ -33,6 +33,8 @@ pub struct Order {
     pub dirty: bool,
     pub event: EventSource,
     pub job: Option<String>,
+    /// At which step that begins, as typed.
+    pub from_step: Option<String>,
     /// `name=value` each, as typed.
     pub matrix: Vec<String>,
     pub inputs: Vec<(String, String)>,

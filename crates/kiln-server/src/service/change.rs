@@ -6,6 +6,7 @@ use kiln_core::run::{Again, Cancel};
 use kiln_store::runs::{self as rows, Answer as Word, Picture, Refused, RunView};
 use kiln_store::{Scope, Tx, retention};
 
+use super::late;
 use super::runs::{self, Named};
 use crate::app::App;
 use crate::auth::Caller;
@@ -114,31 +115,41 @@ pub async fn remove_logs(app: &App, caller: &Caller, run: RunId) -> Answer<()> {
 pub enum What {
     All,
     Failed,
-    /// By id, slug or name.
-    Job(String),
+    Job {
+        /// By id, slug or name.
+        job: String,
+        /// Where it begins: by number, id or name.
+        step: Option<String>,
+    },
 }
 
 /// Runs a run that ended again, or a part of it. Says which attempt that is.
 pub async fn rerun(app: &App, caller: &Caller, run: RunId, what: What) -> Answer<u32> {
     let named = runs::find(app, caller, Right::Write, run).await?;
     let scope = Scope::Org(named.run.org);
-    let again = match what {
-        What::All => Again::All,
-        What::Failed => Again::Failed,
-        What::Job(name) => {
+    let (again, step) = match what {
+        What::All => (Again::All, None),
+        What::Failed => (Again::Failed, None),
+        What::Job { job, step } => {
             let picture = app.runs.picture(scope, run, None).await?;
-            match (named_job(&picture, &name), name.parse::<JobId>()) {
-                (Some(again), _) => again,
-                // In an earlier attempt it had another number.
-                (None, Ok(id)) if id.run() == run => {
-                    let earlier = runs::job_of(app, &named, id).await?;
-                    named_job(&picture, &earlier.name).ok_or_else(|| Failure::not_found("job"))?
-                }
-                (None, _) => return Err(Failure::not_found("job")),
-            }
+            let again = one_job(app, &named, &picture, &job).await?;
+            let step = step.map(|step| late::step(&picture.hood, again, step.trim()));
+            (again, step.transpose()?)
         }
     };
-    Ok(app.runs.again(scope, &caller.actor(), run, again).await?)
+    Ok(app.runs.again_from(scope, &caller.actor(), run, again, step).await?)
+}
+
+async fn one_job(app: &App, named: &Named, picture: &Picture, job: &str) -> Answer<Again> {
+    match (named_job(picture, job), job.parse::<JobId>()) {
+        (Some(again), _) => Ok(again),
+        // In an earlier attempt it had another number.
+        (None, Ok(id)) if id.run() == named.run.id => {
+            let earlier = runs::job_of(app, named, id).await?;
+            named_job(picture, &earlier.name).ok_or_else(|| Failure::not_found("job"))
+        }
+        (None, _) => Err(Failure::not_found("job")),
+    }
 }
 
 /// The leg with this id or name; else the job of the workflow with all its legs.

@@ -201,7 +201,7 @@ impl Preparing<'_> {
             return Err(Unpreparable::Ever("the job calls a workflow and has no steps".to_owned()));
         };
         let granted = run::granted(&assignment.hood, &assignment.plan.workflows, assignment.leg);
-        let plan = text::reduced(workflow, job, granted);
+        let plan = text::reduced(workflow, job, granted, self.begins_late());
         let reference = JobRef { job_id: claimed.job.0, attempt: claimed.claim };
         Ok(Job {
             job_id: reference.job_id,
@@ -254,6 +254,12 @@ impl Preparing<'_> {
             Some((workflow, workflow.jobs.get(node.job)?))
         };
         found().ok_or_else(|| "the plan of the run lacks this job".to_owned())
+    }
+
+    /// The step at which this job begins in this attempt, if it is not the first.
+    fn begins_late(&self) -> Option<u32> {
+        let leg = self.assignment.hood.legs.get(&self.assignment.leg)?;
+        self.assignment.run.from.filter(|from| from.node == leg.node).map(|from| from.step)
     }
 
     fn sealed(

@@ -1,6 +1,7 @@
 //! The jobs of a run as people know them: one for each leg, and those that are not there yet.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use kiln_core::id::{JobId, RunId, RunnerId};
 use kiln_core::run::{
@@ -12,6 +13,7 @@ use kiln_store::runs::{
 };
 use kiln_store::{Scope, StoreError, Tx};
 
+use super::late;
 use super::names::Names;
 use crate::logs::LogId;
 
@@ -44,6 +46,8 @@ pub struct Seen {
     pub timings: Timings,
     pub outputs: Vec<(String, String)>,
     pub steps: Vec<StepView>,
+    /// Those of them that the workflow has, by number: the job can run again from there.
+    pub own_steps: Range<u32>,
     /// Whose result stands for it.
     pub reused: Option<Reused>,
     /// As its runner measured it.
@@ -127,6 +131,7 @@ pub async fn seen(
     for node in picture.hood.nodes.values() {
         for mut job in look.jobs_of(node) {
             job.steps = job.id.and_then(|id| by_job.remove(&id)).unwrap_or_default();
+            job.own_steps = late::own_steps(&picture.hood, job.node, &job.steps);
             if let Some(runner) = job.runner {
                 job.runner_name = names.runner(tx, runner).await?;
             }
@@ -184,6 +189,7 @@ impl Look<'_> {
             timings: Timings::default(),
             outputs: node.outputs.clone(),
             steps: Vec::new(),
+            own_steps: 0..0,
             reused: None,
             used: None,
             allowed: None,
@@ -220,6 +226,7 @@ impl Look<'_> {
             timings: leg.timings,
             outputs: leg.outputs.clone(),
             steps: Vec::new(),
+            own_steps: 0..0,
             reused: None,
             used: None,
             allowed: None,

@@ -14,6 +14,7 @@ pub mod job;
 pub mod jobs;
 pub mod keeper;
 pub mod keys;
+mod late;
 pub mod log;
 pub mod manifests;
 pub mod names;

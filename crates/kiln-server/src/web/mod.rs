@@ -50,6 +50,7 @@ const NOT_OWNERS: [&str; 5] = ["api", "actions", "repos", "welcome", "assets"];
 const LARGEST_FORM: usize = 2 << 20;
 
 /// What programs ask for too, and the OpenAPI document therefore describes.
+#[cfg(debug_assertions)]
 pub(crate) fn described() -> Routes {
     badge::routes().merge(preview::routes())
 }

@@ -3,14 +3,17 @@
 use std::time::Duration;
 
 use kiln_core::id::RunnerId;
-use kiln_proto::job::JobRef;
+use kiln_proto::job::{Job, JobRef};
 use kiln_proto::runner::{Register, Registered, Unregistered};
+use kiln_proto::version::OLDEST;
 use kiln_store::Tx;
 use kiln_store::directory::{registration_keys, runners};
 use kiln_testkit::database::Database;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
+use crate::api::people::{As, CI, commit, person};
 use crate::runner::{LINUX, Reporter, Runner, good, problem, refused, register, registration};
 use crate::support::{Options, SYSTEM, Server, somebody};
 
@@ -120,6 +123,60 @@ async fn what_is_missing_or_wrong_is_named(server: Server) {
         refused(server.client.post(&url).body(body), 422).await;
     }
     refused(server.client.post(&url).body("x".repeat(3 << 20)), 413).await;
+}
+
+on_both! {
+    /// S1
+    a_runner_of_another_version_works_with_this_server
+}
+
+/// There is one protocol so far: an older runner of it says less, and a newer one says what this server does not know.
+async fn a_runner_of_another_version_works_with_this_server(server: Server) {
+    let place = server.repository("acme", "app").await;
+    let ada = person(&server, "adam", As::administrator()).await;
+    let (_, key) = server.pool(Some(place.org), "builders").await;
+    let (full, private) = registration(&key, "one", LINUX);
+    let older = json!({
+        "key": key, "name": "older", "version": "0.1", "protocol": OLDEST, "public_key": full.public_key,
+        "capabilities": { "labels": ["linux"], "os": "linux", "architecture": "x64", "backends": ["host"],
+            "max_parallel": 1, "a_new_sense": { "deep": [1, 2] } },
+        "a_new_field": "of a later version",
+    });
+    let url = server.url("/api/runners/register");
+    let answer: Registered = good(server.client.post(url).json(&older).send().await.unwrap()).await;
+    let runner = format!("/actions/runners/{}", answer.id);
+    let ask = |path: String, body: Value| {
+        server.client.post(server.url(&path)).bearer_auth(&answer.access_token).json(&body)
+    };
+    for conclusion in ["success", "failure"] {
+        commit(&server, &place, &[("ci.yml", CI)]);
+        let run = ada.trigger(&place, json!({})).await;
+        let question = json!({ "nonce": conclusion, "wait": 20, "mood": "eager" });
+        let job: Job =
+            good(ask(format!("{runner}/jobs/claim"), question).send().await.unwrap()).await;
+        // It opens its secrets, and tells what it knows to tell.
+        kiln_server::seal::open_from(&private, job.reference(), &job.secrets).unwrap();
+        let beat = json!({ "jobs": [job.reference()], "pulse": 60 });
+        good::<Value>(ask(format!("{runner}/heartbeat"), beat).send().await.unwrap()).await;
+        let of_job = format!("/actions/jobs/{}/attempts/{}", job.job_id, job.attempt);
+        let tell = |what: &str, body: Value| {
+            server
+                .client
+                .post(server.url(&format!("{of_job}/{what}")))
+                .bearer_auth(&job.token)
+                .json(&body)
+        };
+        let event = json!({ "sequence": 1, "at": 1, "kind": "started", "warmth": 37 });
+        good::<Value>(
+            tell("events", json!({ "events": [event], "more": 1 })).send().await.unwrap(),
+        )
+        .await;
+        let end =
+            json!({ "conclusion": conclusion, "log_bytes": 0, "sequence": 1, "mood": "done" });
+        good::<Value>(tell("complete", end).send().await.unwrap()).await;
+        let seen = ada.get(&format!("/api/runs/{run}")).await.expect(200);
+        assert_eq!(seen["conclusion"], conclusion, "{seen:#}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

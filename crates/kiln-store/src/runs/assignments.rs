@@ -11,7 +11,7 @@ use kiln_core::time::Timestamp;
 
 use super::facts::{Facts, Known};
 use super::open::{Batch, Open};
-use super::rows::{self, ATTEMPTS};
+use super::rows::{self, ATTEMPTS, FromStep};
 use super::{Runs, load};
 use crate::claims::{self, Asking, Claimed, Given};
 use crate::sql::{Row, Sql, Value};
@@ -72,6 +72,8 @@ pub struct RunFacts {
     pub workflow_name: String,
     /// Its repository or organization keeps secrets. Those of an environment are not looked for.
     pub has_secrets: bool,
+    /// The job that begins late in this attempt.
+    pub from: Option<FromStep>,
 }
 
 impl Runs {
@@ -294,7 +296,7 @@ macro_rules! facts {
                      SELECT 1 FROM secrets AS s WHERE s.scope_kind = 'org' AND s.scope_id = o.id
                  ) OR EXISTS (
                      SELECT 1 FROM secrets AS s WHERE s.scope_kind = 'repo' AND s.scope_id = p.id
-                 ) THEN 1 ELSE 0 END ",
+                 ) THEN 1 ELSE 0 END, a.from_node, a.from_step ",
             $rest
         )
     };
@@ -353,5 +355,6 @@ fn facts_of(row: &Row) -> Result<RunFacts, StoreError> {
         workflow_path: row.get(20)?,
         workflow_name: row.get(21)?,
         has_secrets: row.get(22)?,
+        from: FromStep::of(row.get(23)?, row.get(24)?),
     })
 }

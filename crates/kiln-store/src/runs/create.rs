@@ -6,13 +6,13 @@ use std::time::Duration;
 use kiln_core::id::{OrgId, RepoId, RunId, WorkflowId};
 use kiln_core::plan::Plan;
 use kiln_core::queue::Class;
-use kiln_core::run::{self, Again, Event, Run};
+use kiln_core::run::{self, Again, Event, Neighbourhood, Run};
 use serde_json::json;
 
 use super::change::Work;
 use super::facts::Known;
 use super::open::{Batch, Open};
-use super::rows::Attempt;
+use super::rows::{Attempt, FromStep};
 use super::{Runs, failed, load, save, view};
 use crate::directory::audit::{self, Deed};
 use crate::directory::documents::{self, Hash};
@@ -151,12 +151,27 @@ impl Runs {
         run: RunId,
         what: Again,
     ) -> Result<u32, StoreError> {
+        self.again_from(scope, actor, run, what, None).await
+    }
+
+    /// The same of one job, or one leg, that begins at a step; what depends on it runs whole.
+    pub async fn again_from(
+        &self,
+        scope: Scope,
+        actor: &Actor,
+        run: RunId,
+        what: Again,
+        step: Option<u32>,
+    ) -> Result<u32, StoreError> {
         let (known, actor) = (self.known.clone(), actor.clone());
         let work = async move |tx: &mut Tx<'_>| {
             let whose = view::visible(tx, scope, run).await?;
             workflows::may_start(tx, Scope::Org(whose.org), whose.workflow).await?;
-            let number = again(tx, &known, run, what, &actor.shown()).await?;
-            let detail = json!({ "attempt": number, "what": word_of(what) });
+            let number = again(tx, &known, run, (what, step), &actor.shown()).await?;
+            let mut detail = json!({ "attempt": number, "what": word_of(what) });
+            if let Some(step) = step {
+                detail["from_step"] = json!(step);
+            }
             let deed = Deed { org: Some(whose.org), action: "run.again", subject: run.0, detail };
             audit::record(tx, &actor, deed).await?;
             Ok(number)
@@ -216,6 +231,7 @@ pub(super) async fn begin(
         class: new.class.word().to_owned(),
         priority: new.priority,
         created: tx.now(),
+        from: None,
         jobs_made: 0,
         started: None,
         ended: None,
@@ -348,7 +364,7 @@ async fn again(
     tx: &mut Tx<'_>,
     known: &Known,
     run: RunId,
-    what: Again,
+    (what, step): (Again, Option<u32>),
     actor: &str,
 ) -> Result<u32, StoreError> {
     let mut batch = load::lock(tx, known, &[run].into()).await?;
@@ -361,10 +377,12 @@ async fn again(
     failed::may_run_again(&earlier.facts.plan.plan)?;
     let hood = run::again(&earlier.hood, what)
         .map_err(|refused| Refusal::Conflict(refused.to_string()))?;
+    let from = step.map(|step| begins_late(&hood, what, step)).transpose()?;
     let attempt = Attempt {
         actor: actor.to_owned(),
         priority: REBUILD,
         created: tx.now(),
+        from,
         started: None,
         ended: None,
         ..earlier.attempt
@@ -376,4 +394,15 @@ async fn again(
     open.at_hand.whole = true;
     start(tx, open).await?;
     Ok(number)
+}
+
+/// The job that begins at a step.
+fn begins_late(hood: &Neighbourhood, what: Again, step: u32) -> Result<FromStep, StoreError> {
+    let node = match what {
+        Again::Node(node) => Some(node),
+        Again::Leg(leg) => hood.legs.get(&leg).map(|leg| leg.node),
+        Again::All | Again::Failed => None,
+    };
+    let one = || Refusal::Invalid("only one job can begin at a step".to_owned());
+    Ok(FromStep { node: node.ok_or_else(one)?, step })
 }

@@ -70,6 +70,7 @@ pub(crate) use results::spoil;
 pub use results::{
     Candidate, Reused, earlier_fingerprint, latest_result, note_fingerprint, note_reuse, reuses,
 };
+pub use rows::FromStep;
 pub use steps::{StepStatus, StepView, steps};
 pub use tasks::Chore;
 pub use tried::{PastClaim, past_claims};

@@ -4,8 +4,8 @@ use std::sync::{Arc, LazyLock};
 
 use kiln_core::id::{JobId, OrgId, RepoId, RunId};
 use kiln_core::run::{
-    Ancestry, Cancel, Conclusion, Leg, LegState, Node, NodeState, Run, RunState, Scope, Tally,
-    Timings, Wait,
+    Ancestry, Cancel, Conclusion, Leg, LegState, Node, NodeNo, NodeState, Run, RunState, Scope,
+    Tally, Timings, Wait,
 };
 use kiln_core::time::Timestamp;
 use kiln_core::value::Object;
@@ -35,6 +35,8 @@ pub(super) static ATTEMPTS: LazyLock<Table> = LazyLock::new(|| {
             ("class", Text),
             ("priority", Int),
             ("created_at", Int),
+            ("from_node", Int),
+            ("from_step", Int),
         ],
         &[
             ("state", Text),
@@ -139,15 +141,30 @@ pub(super) static JOBS: LazyLock<Table> = LazyLock::new(|| {
 
 /// Where the columns of an attempt stand that are looked at by themselves.
 pub(super) mod attempt_column {
-    pub(in super::super) const STATE: usize = 11;
-    pub(in super::super) const CONCLUSION: usize = 12;
-    pub(in super::super) const FORCED: usize = 16;
-    pub(in super::super) const CANCELLED_AT: usize = 17;
-    pub(in super::super) const JOBS_MADE: usize = 21;
-    pub(in super::super) const STARTED_AT: usize = 22;
-    pub(in super::super) const ENDED_AT: usize = 23;
+    pub(in super::super) const STATE: usize = 13;
+    pub(in super::super) const CONCLUSION: usize = 14;
+    pub(in super::super) const FORCED: usize = 18;
+    pub(in super::super) const CANCELLED_AT: usize = 19;
+    pub(in super::super) const JOBS_MADE: usize = 23;
+    pub(in super::super) const STARTED_AT: usize = 24;
+    pub(in super::super) const ENDED_AT: usize = 25;
 }
 use attempt_column::{CONCLUSION, ENDED_AT, JOBS_MADE, STARTED_AT, STATE};
+
+/// One job of an attempt begins at one of its steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FromStep {
+    pub node: NodeNo,
+    /// From 1, as [`step_named`](kiln_core::plan::StepsJob::step_named) counts.
+    pub step: u32,
+}
+
+impl FromStep {
+    /// From two columns that are both there, or neither.
+    pub(super) fn of(node: Option<u32>, step: Option<u32>) -> Option<Self> {
+        node.zip(step).map(|(node, step)| Self { node, step })
+    }
+}
 
 /// What the database knows of an attempt beyond what the engine does.
 #[derive(Debug, Clone)]
@@ -161,6 +178,8 @@ pub(super) struct Attempt {
     pub(super) class: String,
     pub(super) priority: i64,
     pub(super) created: Timestamp,
+    /// The job that begins late.
+    pub(super) from: Option<FromStep>,
     pub(super) jobs_made: i64,
     pub(super) started: Option<Timestamp>,
     pub(super) ended: Option<Timestamp>,
@@ -309,6 +328,7 @@ pub(super) fn attempt_facts(row: &Row) -> Result<(RunId, u32, Attempt), StoreErr
         class: read.next()?,
         priority: read.next()?,
         created: read.time()?.unwrap_or_default(),
+        from: FromStep::of(read.next()?, read.next()?),
         jobs_made: row.get(JOBS_MADE)?,
         started: Reader { row, at: STARTED_AT }.time()?,
         ended: Reader { row, at: ENDED_AT }.time()?,
@@ -337,6 +357,8 @@ pub(super) fn attempt_row(run: &Run, attempt: &Attempt) -> Vec<Value> {
         (&attempt.class).into(),
         attempt.priority.into(),
         millis(attempt.created).into(),
+        attempt.from.map(|from| from.node).into(),
+        attempt.from.map(|from| from.step).into(),
         state.into(),
         conclusion.into(),
         run.group.as_deref().into(),

@@ -392,6 +392,7 @@ Examples:
   kiln rerun r-9ix --failed --watch      what failed, and what depends on it
   kiln rerun r-9ix --job 'test (linux)'
   kiln rerun j-2kq                       one job, and what depends on it
+  kiln rerun j-2kq --from-step Test      the same, without the scripts before that step
   kiln rerun https://ci.example.com/me/app/actions/runs/12345/job/67890
 
 Exit codes:
@@ -411,6 +412,13 @@ pub(crate) struct RerunArgs {
     /// Only this job, and what depends on it: its name or slug
     #[arg(long, value_name = "JOB", conflicts_with = "failed")]
     pub(crate) job: Option<String>,
+
+    /// Let the job begin at this step: its number (from 1), id or name
+    ///
+    /// Steps before it that use an action run all the same, because they prepare the place; scripts before it are left
+    /// out, and what they would have given out is empty. Jobs that depend on it run whole.
+    #[arg(long, value_name = "STEP", conflicts_with = "failed")]
+    pub(crate) from_step: Option<String>,
 
     /// Watch the new attempt until it ends
     #[arg(long)]

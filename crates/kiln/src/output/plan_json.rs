@@ -31,7 +31,7 @@
 
 use kiln_core::plan::{
     Concurrency, Data, Job, JobKind, MapKey, Permissions, Plan, QueueMode, Step, StepKind,
-    Strategy, Template, UseTarget, Workflow,
+    Strategy, Template, Workflow,
 };
 use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
@@ -289,15 +289,7 @@ fn does(kind: &StepKind) -> String {
             let script = text(&template(&run.script));
             script.trim().lines().next().unwrap_or_default().to_owned()
         }
-        StepKind::Use(used) => match &used.target {
-            UseTarget::Local(path) => format!("./{path}"),
-            UseTarget::SameRepository(path) => format!("$/{path}"),
-            UseTarget::Repository { owner, repository, path, reference } => {
-                let slash = if path.is_empty() { "" } else { "/" };
-                format!("{owner}/{repository}{slash}{path}@{reference}")
-            }
-            UseTarget::Docker(image) => format!("docker://{image}"),
-        },
+        StepKind::Use(used) => used.target.to_string(),
         StepKind::Wait(steps) => format!("wait for {}", steps.join(", ")),
         StepKind::WaitAll => "wait for all background steps".into(),
         StepKind::Cancel(step) => format!("cancel {step}"),

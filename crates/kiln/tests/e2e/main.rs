@@ -17,6 +17,7 @@ mod eval;
 mod fake;
 mod fleet;
 mod from_failed;
+mod from_step;
 mod gateway;
 mod language;
 mod limits;

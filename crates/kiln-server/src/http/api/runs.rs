@@ -187,7 +187,7 @@ async fn force_cancel(
     Ok((StatusCode::ACCEPTED, Reply(api::Cancelling { run: runs::shown(&app, &named), already })))
 }
 
-/// Runs all of it again, what failed, or one job.
+/// Runs all of it again, what failed, or one job, from its beginning or from one of its steps.
 #[utoipa::path(
     post, path = "/api/runs/{run}/rerun", tag = "runs",
     params(("run" = String, Path)), request_body = Option<api::Rerun>,
@@ -199,13 +199,16 @@ async fn rerun(
     Path(run): Path<String>,
     OptionalJson(asked): OptionalJson<api::Rerun>,
 ) -> Answer<(StatusCode, Reply<api::Rerunning>)> {
-    let what = match (asked.failed, asked.job) {
-        (true, Some(_)) => {
+    let what = match (asked.failed, asked.job, asked.step) {
+        (true, Some(_), _) => {
             return Err(Failure::invalid("say `failed` or `job`, not both"));
         }
-        (true, None) => change::What::Failed,
-        (false, Some(job)) => change::What::Job(job),
-        (false, None) => change::What::All,
+        (_, None, Some(_)) => {
+            return Err(Failure::invalid("a `step` is one of a job: say which `job`, too"));
+        }
+        (true, None, None) => change::What::Failed,
+        (false, Some(job), step) => change::What::Job { job, step },
+        (false, None, None) => change::What::All,
     };
     let run = run_id(&run)?;
     let attempt = change::rerun(&app, &caller, run, what).await?;

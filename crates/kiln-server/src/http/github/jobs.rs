@@ -162,6 +162,7 @@ async fn rerun(
 ) -> Answer<(StatusCode, Reply<Nothing>)> {
     let (named, job) = find(&app, &caller, Right::Write, (&owner, &repo, &job)).await?;
     let id = job.id.ok_or_else(|| Failure::not_found("job"))?;
-    change::rerun(&app, &caller, named.run.id, What::Job(id.to_string())).await?;
+    change::rerun(&app, &caller, named.run.id, What::Job { job: id.to_string(), step: None })
+        .await?;
     Ok((StatusCode::CREATED, Reply(Nothing {})))
 }

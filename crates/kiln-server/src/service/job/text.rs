@@ -1,9 +1,9 @@
 //! What the text of a job says about it, before it runs.
 
 use kiln_core::plan::{
-    Data, Job, MapKey, Permissions, Plan, Step, StepKind, StepsJob, Template, UseTarget, Workflow,
+    Data, Job, JobKind, MapKey, Permissions, Plan, Step, StepKind, StepsJob, Template, Workflow,
 };
-use kiln_lang::expr::coerce::{to_number, to_text};
+use kiln_lang::expr::coerce::to_number;
 
 /// GitHub's limit for a job that names none.
 const USUAL_MINUTES: u32 = 360;
@@ -11,9 +11,17 @@ const USUAL_MINUTES: u32 = 360;
 const MOST_MINUTES: f64 = 100_000.0;
 
 /// A plan of one workflow with one job; what that needs comes with the contexts, and what it was granted by
-/// those who call the workflow stands with the job.
-pub(super) fn reduced(workflow: &Workflow, job: &Job, granted: Option<Permissions>) -> Plan {
-    let job = Job { needs: Vec::new(), permissions: granted, ..job.clone() };
+/// those who call the workflow stands with the job. Where it begins at a step, the plan says so.
+pub(super) fn reduced(
+    workflow: &Workflow,
+    job: &Job,
+    granted: Option<Permissions>,
+    from_step: Option<u32>,
+) -> Plan {
+    let mut job = Job { needs: Vec::new(), permissions: granted, ..job.clone() };
+    if let (JobKind::Steps(steps), Some(number)) = (&mut job.kind, from_step) {
+        steps.begin_at(number);
+    }
     let workflow = Workflow {
         path: workflow.path.clone(),
         name: workflow.name.clone(),
@@ -30,32 +38,12 @@ pub(super) fn reduced(workflow: &Workflow, job: &Job, granted: Option<Permission
 pub(super) fn step_names(steps: &[Step]) -> Vec<String> {
     let mut names = Vec::with_capacity(steps.len());
     for step in steps {
-        match (&step.name, &step.kind) {
-            (Some(Template::Literal(name)), _) => names.push(to_text(name).into_owned()),
-            (_, StepKind::Parallel(inner)) => names.extend(step_names(inner)),
-            (_, kind) => names.push(usual_name(kind).unwrap_or_else(|| step.id.clone())),
+        match &step.kind {
+            StepKind::Parallel(inner) => names.extend(step_names(inner)),
+            _ => names.push(step.known_name().unwrap_or_else(|| step.id.clone())),
         }
     }
     names
-}
-
-fn usual_name(kind: &StepKind) -> Option<String> {
-    let what = match kind {
-        StepKind::Run(run) => run.script.as_str()?.trim().lines().next()?.to_owned(),
-        StepKind::Use(used) => match &used.target {
-            UseTarget::Local(path) => format!("./{path}"),
-            UseTarget::SameRepository(path) => format!("$/{path}"),
-            UseTarget::Docker(image) => format!("docker://{image}"),
-            UseTarget::Repository { owner, repository, path, reference } if path.is_empty() => {
-                format!("{owner}/{repository}@{reference}")
-            }
-            UseTarget::Repository { owner, repository, path, reference } => {
-                format!("{owner}/{repository}/{path}@{reference}")
-            }
-        },
-        _ => return None,
-    };
-    Some(format!("Run {what}"))
 }
 
 /// The services by name; all about them is in the plan.

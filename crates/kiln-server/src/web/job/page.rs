@@ -1,5 +1,6 @@
 //! The page around the log: steps and jobs at the side, tools above.
 
+use kiln_store::runs::StepView;
 use maud::{Markup, html};
 
 use super::read::Screen;
@@ -31,6 +32,11 @@ impl About<'_> {
         self.job.id.map(|id| address(self.named, id)).unwrap_or_default()
     }
 
+    fn may_run_again(&self) -> bool {
+        let is_over = self.job.conclusion.is_some() && self.named.run.conclusion.is_some();
+        self.may_change && is_over
+    }
+
     /// What addresses add to stay with the claim that one looks at.
     fn of_claim(&self, name: &str) -> String {
         self.claim.map(|claim| format!("{name}{claim}")).unwrap_or_default()
@@ -50,7 +56,7 @@ pub(super) fn body(visitor: &Visitor, about: &About<'_>) -> Markup {
         (head(visitor, about))
         div.job-page {
             aside.side {
-                nav #steps data-part="" aria-label="Steps" { (steps(about)) }
+                nav #steps data-part="" aria-label="Steps" { (steps(visitor, about)) }
                 nav #siblings data-part="" aria-label="Jobs of the run" { (siblings(about)) }
             }
             div.log-side {
@@ -96,9 +102,8 @@ fn head(visitor: &Visitor, about: &About<'_>) -> Markup {
 fn buttons(visitor: &Visitor, about: &About<'_>) -> Markup {
     let About { named, job, .. } = about;
     let run = crate::web::runs::address(named);
-    let is_over = job.conclusion.is_some() && named.run.conclusion.is_some();
     html! {
-        @if about.may_change && is_over {
+        @if about.may_run_again() {
             form method="post" action={ (run) "/rerun-job" } {
                 (form_token(visitor))
                 input type="hidden" name="job" value=[job.id];
@@ -141,8 +146,14 @@ fn siblings(about: &About<'_>) -> Markup {
     }
 }
 
-fn steps(about: &About<'_>) -> Markup {
+fn steps(visitor: &Visitor, about: &About<'_>) -> Markup {
     let here = about.here();
+    // From its first step it runs again as a whole.
+    let begins = |number: u32| {
+        about.may_run_again()
+            && number > about.job.own_steps.start
+            && about.job.own_steps.contains(&number)
+    };
     html! {
         ol.steps {
             @for step in &about.job.steps {
@@ -150,10 +161,27 @@ fn steps(about: &About<'_>) -> Markup {
                     (Look::of_step(step).icon())
                     a href={ (here) "?step=" (step.number + 1) (about.of_claim("&claim=")) } data-step=(step.number + 1) data-open="" { (step.name) }
                     (parts::clocked(step.started, step.ended))
+                    @if begins(step.number) { (from_here(visitor, about, step)) }
                 }
             }
         }
         @if about.job.steps.is_empty() { p.quiet { "No step has begun." } }
+    }
+}
+
+/// Runs the job again from this step on; a menu, so that nobody does so by a slip.
+fn from_here(visitor: &Visitor, about: &About<'_>, step: &StepView) -> Markup {
+    let run = crate::web::runs::address(about.named);
+    html! {
+        details.more {
+            summary aria-label={ "More for " (step.name) } title="More" { "⋯" }
+            form method="post" action={ (run) "/rerun-job" } {
+                (form_token(visitor))
+                input type="hidden" name="job" value=[about.job.id];
+                input type="hidden" name="step" value=(step.number - about.job.own_steps.start + 1);
+                button.small type="submit" title="Scripts before this step are left out; actions before it run again" { "Run again from here" }
+            }
+        }
     }
 }
 

@@ -134,6 +134,7 @@ mod tests {
             timings: Timings { ended: Some(Timestamp(ended)), ..Timings::default() },
             outputs: Vec::new(),
             steps: Vec::new(),
+            own_steps: 0..0,
             reused: None,
             used: None,
             allowed: None,

@@ -149,6 +149,7 @@ fn jobs(view: View, found: &Attempt) -> Markup {
 #[serde(default)]
 pub(super) struct Asked {
     job: String,
+    step: Option<String>,
 }
 
 /// The buttons.
@@ -172,7 +173,7 @@ pub(super) async fn order(
         }
         "rerun" => Some(change::What::All),
         "rerun-failed" => Some(change::What::Failed),
-        "rerun-job" => Some(change::What::Job(form.job)),
+        "rerun-job" => Some(change::What::Job { job: form.job, step: form.step }),
         _ => return Err(Failure::not_found("button").into()),
     };
     if let Some(what) = what {

@@ -5,6 +5,7 @@ mod admin;
 mod around;
 mod audited;
 mod content;
+mod from_step;
 mod github;
 mod hardening;
 pub(crate) mod live;

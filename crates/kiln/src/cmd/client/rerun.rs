@@ -22,9 +22,12 @@ pub(super) async fn run(args: &RerunArgs, console: &mut Console) -> Result<Outco
             job.run().slug()
         ),
     };
+    if args.from_step.is_some() && job.is_none() {
+        bail!("`--from-step` is for one job: name it with `--job`, or instead of the run");
+    }
     let run = what.run();
     let id = run.to_string();
-    let wish = Rerun { failed: args.failed, job };
+    let wish = Rerun { failed: args.failed, job, step: args.from_step.clone() };
     let started: Rerunning = client.post(&["runs", &id, "rerun"]).body(&wish).json().await?;
     if args.server.json {
         print_json(console, &started)?;

@@ -169,6 +169,7 @@ fn order(args: &RunArgs, event: &Event, path: &Path) -> Result<Order> {
             reference: event.reference.clone(),
         },
         job: args.job.clone(),
+        from_step: args.from_step.clone(),
         matrix: args.matrix.clone(),
         inputs: given_inputs(args, event)?,
         vars: pairs(&args.var)?,

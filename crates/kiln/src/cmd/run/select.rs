@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use kiln_core::graph::Graph;
-use kiln_core::plan::{Plan, Strategy};
+use kiln_core::plan::{JobKind, Plan, Strategy};
 use kiln_core::value::Object;
 use kiln_lang::expr::coerce::to_text;
 use kiln_lang::suggest::closest;
@@ -76,7 +76,10 @@ pub(super) fn fitting(chosen: Vec<Chosen>) -> Result<Vec<Chosen>> {
 }
 
 fn narrowed(one: &Chosen) -> Result<Plan> {
-    let plan = jobs(one.compiled.plan.clone(), one.order.job.as_deref())?;
+    let mut plan = jobs(one.compiled.plan.clone(), one.order.job.as_deref())?;
+    if let (Some(job), Some(step)) = (&one.order.job, &one.order.from_step) {
+        begin_late(&mut plan, job, step)?;
+    }
     let plan = matrix(plan, &one.order.matrix)?;
     inputs::typed(&plan, &one.order.event.name, &one.order.inputs)?;
     Ok(plan)
@@ -105,6 +108,20 @@ fn jobs(mut plan: Plan, only: Option<&str>) -> Result<Plan> {
         }
     }
     Ok(plan)
+}
+
+/// Lets one job of the plan begin at a step.
+fn begin_late(plan: &mut Plan, job: &str, step: &str) -> Result<()> {
+    let root = &mut plan.workflows[0];
+    let found = root.jobs.iter_mut().find(|one| one.id.eq_ignore_ascii_case(job));
+    match found.map(|job| &mut job.kind) {
+        Some(JobKind::Steps(steps)) => {
+            let number = steps.step_named(step.trim())?;
+            steps.begin_at(number);
+            Ok(())
+        }
+        _ => bail!("the job `{job}` calls a workflow and has no steps to begin at"),
+    }
 }
 
 /// The plan with only those legs that have all of the given values.

@@ -1,5 +1,7 @@
 //! Runners and servers that die in the middle of a job.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use kiln_core::time::Timestamp;
@@ -68,6 +70,46 @@ jobs:
         let killed = killed.duration_since(UNIX_EPOCH).expect("it is after 1970").as_millis();
         let after = u128::from(claimed.expect("it is a time").0).saturating_sub(killed);
         assert!(after <= u128::from(SHORT_LEASE) + 5_000, "a lease and 5 s: {after} ms");
+    }
+
+    /// S6 S7
+    fn a_runner_that_is_killed_in_a_checkout_costs_time_and_nothing_else(world) {
+        world.set("KILN_FAULT_LEASE", SHORT_LEASE.to_string());
+        let server = world.server("server");
+        let path = std::env::var("PATH").expect("there is one");
+        let place = world.place.path().display().to_string();
+        // The git of the first runner stops where the checkout begins to write, until the test has ended it.
+        world.place.file("bin/git", format!("#!/bin/sh
+PATH='{path}'
+case \"$*\" in *'remote add origin'*)
+  echo in >> {place}/checkout
+  for i in $(seq 600); do test -d {place} || exit 1; sleep 0.1; done;;
+esac
+exec git \"$@\"
+"));
+        let git = world.place.path().join("bin/git");
+        fs::set_permissions(&git, fs::Permissions::from_mode(0o755)).expect("it is ours");
+        world.set("PATH", format!("{place}/bin:{path}"));
+        let first = world.runner(&server, "first", &["linux"]);
+        world.unset("PATH");
+        world.repository(&server, "app", &format!("
+on: push
+jobs:
+  a:
+    runs-on: linux
+    steps:
+      - uses: actions/checkout@v4
+      - run: test -f .github/workflows/ci.yml && echo ran >> {place}/marks
+"));
+        let run = world.trigger(&server, "app");
+        world.file(&server, "checkout");
+        let _second = world.runner(&server, "second", &["linux"]);
+        first.kill();
+        let ended = world.ended(&server, run);
+        assert_eq!(ended["conclusion"], "success", "{ended:#}");
+        let job = job(&ended, "a");
+        assert_eq!((&job["attempt"], &job["runner"]), (&json!(2), &json!("second")), "{job:#}");
+        assert_eq!(world.file(&server, "marks"), "ran\n", "it was done once");
     }
 
     /// S6 S7

@@ -12,6 +12,7 @@ mod contract;
 mod cut;
 mod disk;
 mod forwarded;
+mod from_step;
 mod gateway;
 mod held;
 mod killed;
