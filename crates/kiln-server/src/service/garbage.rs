@@ -24,6 +24,10 @@ const PIECE: u32 = 500;
 /// write the row.
 const STRAY: Duration = Duration::from_hours(6);
 
+/// A store that refuses for so long to forget an upload in parts is not asked again: perhaps it calls one that it does
+/// not know forbidden, or the key lacks the right. The bucket's own rule ends what is left.
+const REFUSED: Duration = Duration::from_hours(24 * 7);
+
 /// Why a piece of a round failed. What was done stays done.
 #[derive(Debug, thiserror::Error)]
 pub enum Trouble {
@@ -183,7 +187,12 @@ async fn let_go(app: &App, removal: &Removal) -> Result<(), BlobError> {
     let Ok(name) = Name::new(removal.place.as_str()) else { return Ok(()) };
     let backend = app.storage.backend();
     if let (Some(upload), Some(direct)) = (&removal.parts, backend.direct()) {
-        direct.abort_parts(&name, &Parts(upload.clone())).await?;
+        match direct.abort_parts(&name, &Parts(upload.clone())).await {
+            Err(error) if removal.since < ago(REFUSED) => {
+                tracing::warn!(%error, place = removal.place, "an upload in parts is left to the store");
+            }
+            aborted => aborted?,
+        }
     }
     backend.delete(&name).await
 }

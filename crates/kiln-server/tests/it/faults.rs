@@ -61,6 +61,34 @@ impl World<'_> {
         object(self.server, self.org, bytes).await.unwrap();
     }
 
+    /// An upload in parts whose time is over: the store is to forget it. Says where a part would go.
+    async fn given_up(&self, seed: u64) -> String {
+        let wish = json!({ "owner": "acme", "hash": hash_of(seed), "size": 70 << 20 });
+        let many = self.ada.post("/api/blobs/uploads", wish).await.expect(201);
+        let id = many["id"].as_i64().unwrap();
+        let over = async move |tx: &mut Tx<'_>| {
+            tx.execute("UPDATE uploads SET expires_at = 1 WHERE id = $1", &[id.into()]).await
+        };
+        assert_eq!(self.server.app.store.write(over).await.unwrap(), 1);
+        many["pieces"][0]["url"].as_str().unwrap().to_owned()
+    }
+
+    /// How many uploads in parts the store is still to forget.
+    async fn parts_left(&self) -> i64 {
+        let count = async |tx: &mut Tx<'_>| {
+            let sql = "SELECT count(*) FROM removals WHERE parts IS NOT NULL";
+            tx.one("removal", sql, &[]).await?.get::<i64>(0)
+        };
+        self.server.app.store.read(count).await.unwrap()
+    }
+
+    /// What is to be forgotten has been so for long.
+    async fn long_ago(&self) {
+        let age =
+            async |tx: &mut Tx<'_>| tx.execute("UPDATE removals SET created_at = 1", &[]).await;
+        self.server.app.store.write(age).await.unwrap();
+    }
+
     /// What people and jobs do with bytes, before, while and after the store fails.
     async fn bytes(&self, fault: Fault, seed: u64) {
         let (old, new, unused) =
@@ -74,15 +102,7 @@ impl World<'_> {
         assert!(put(self.server, &url, &unused).await.is_success());
         assert_eq!(asked(self.complete(&left)).await.status(), 200);
 
-        // One in parts that nobody completes: the store is to forget it.
-        let many = json!({ "owner": "acme", "hash": hash_of(seed), "size": 70 << 20 });
-        let many = self.ada.post("/api/blobs/uploads", many).await.expect(201);
-        let part = many["pieces"][0]["url"].as_str().unwrap().to_owned();
-        let id = many["id"].as_i64().unwrap();
-        let over = async move |tx: &mut Tx<'_>| {
-            tx.execute("UPDATE uploads SET expires_at = 1 WHERE id = $1", &[id.into()]).await
-        };
-        assert_eq!(self.server.app.store.write(over).await.unwrap(), 1);
+        let many = self.given_up(seed).await;
 
         self.bucket.wire.fail(fault, usize::MAX);
         let said = unavailable(asked(self.complete(&upload)).await, "complete").await;
@@ -101,11 +121,11 @@ impl World<'_> {
             Ok::<(), kiln_server::service::garbage::Trouble>(())
         };
         timeout(PATIENCE, failed).await.expect("it ends").unwrap_err();
-        let parts = async |tx: &mut Tx<'_>| {
-            let sql = "SELECT count(*) FROM removals WHERE parts IS NOT NULL";
-            tx.one("removal", sql, &[]).await?.get::<i64>(0)
-        };
-        assert_eq!(self.server.app.store.read(parts).await.unwrap(), 1, "it is not forgotten");
+        assert_eq!(self.parts_left().await, 1, "it is not forgotten");
+        if fault != Fault::Error {
+            // The store may have heard it: this one then says that it is forbidden, others that there is none.
+            self.long_ago().await;
+        }
 
         self.bucket.wire.heal();
         assert_eq!(asked(self.complete(&upload)).await.status(), 200);
@@ -113,8 +133,8 @@ impl World<'_> {
         // The next round finishes what the last one began; what is used is not touched.
         round(self.server).await;
         assert_eq!(round(self.server).await.blobs, 0);
-        assert_eq!(self.server.app.store.read(parts).await.unwrap(), 0);
-        assert!(!put(self.server, &part, b"late").await.is_success(), "the store forgot it");
+        assert_eq!(self.parts_left().await, 0);
+        assert!(!put(self.server, &many, b"late").await.is_success(), "the store forgot it");
         assert_eq!(get(&self.ada, &unused, None).await.0, 404);
         for bytes in [&old, &new] {
             assert!(get(&self.ada, bytes, None).await == (200, bytes.clone()));
@@ -141,6 +161,39 @@ async fn a_store_that_fails_is_said_to_fail_and_nothing_is_lost(database: Databa
     for (seed, fault) in [(10, Fault::Error), (20, Fault::Silence), (30, Fault::Cut(40))] {
         world.bytes(fault, seed).await;
     }
+}
+
+/// C6: a store that refuses to forget an upload holds up nothing else, and is not asked for ever.
+async fn what_a_store_refuses_to_forget_is_left_to_it_in_the_end(database: Database) {
+    let bucket = Bucket::new();
+    let options = Options { grace: Duration::ZERO, ..bucket.options() };
+    let server = Server::with(database, options).await;
+    let place = server.repository("acme", "app").await;
+    let ada = person(&server, "ada", As::member(place.org, Role::Developer)).await;
+    let world = World { bucket: &bucket, server: &server, ada, org: place.org };
+    let unknown = async |tx: &mut Tx<'_>| {
+        let sql = "INSERT INTO removals (place, stored, created_at, parts) VALUES \
+                   ('uploads/aa/refused', 1, $1, '00000000-0000-0000-0000-000000000000'), \
+                   ('uploads/bb/goes', 1, $1, NULL)";
+        tx.execute(sql, &[tx.now().into()]).await
+    };
+    server.app.store.write(unknown).await.unwrap();
+    let mut doomed = Round::default();
+    let failed = async {
+        while !doomed.is_over() {
+            doomed.go_on(&server.app).await?;
+        }
+        Ok::<(), kiln_server::service::garbage::Trouble>(())
+    };
+    failed.await.unwrap_err();
+    let left = async |tx: &mut Tx<'_>| {
+        let rows = tx.rows("SELECT place FROM removals", &[]).await?;
+        rows.iter().map(|row| row.get::<String>(0)).collect::<Result<Vec<_>, _>>()
+    };
+    assert_eq!(server.app.store.read(left).await.unwrap(), ["uploads/aa/refused"]);
+    world.long_ago().await;
+    round(&server).await;
+    assert_eq!(world.parts_left().await, 0);
 }
 
 /// C8 C11: a runner that is told to wait says it again, and no line is lost or doubled.
@@ -204,6 +257,11 @@ mod on_sqlite {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn what_a_store_refuses_to_forget_is_left_to_it_in_the_end() {
+        super::what_a_store_refuses_to_forget_is_left_to_it_in_the_end(Database::sqlite()).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_log_waits_for_its_store() {
         super::a_log_waits_for_its_store(Database::sqlite()).await;
     }
@@ -216,6 +274,12 @@ mod on_postgres {
     async fn a_store_that_fails_is_said_to_fail_and_nothing_is_lost() {
         let database = Database::postgres().await;
         super::a_store_that_fails_is_said_to_fail_and_nothing_is_lost(database).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn what_a_store_refuses_to_forget_is_left_to_it_in_the_end() {
+        let database = Database::postgres().await;
+        super::what_a_store_refuses_to_forget_is_left_to_it_in_the_end(database).await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

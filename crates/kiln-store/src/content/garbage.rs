@@ -214,6 +214,8 @@ pub struct Removal {
     pub place: String,
     /// What the store calls an upload to this place that came in parts.
     pub parts: Option<String>,
+    /// When it was given up.
+    pub since: Timestamp,
 }
 
 /// What is to be removed next.
@@ -223,9 +225,10 @@ pub async fn removals(
     limit: u32,
 ) -> Result<Vec<Removal>, StoreError> {
     scope.system("removal")?;
-    let sql = "SELECT place, parts FROM removals ORDER BY place LIMIT $1";
+    let sql = "SELECT place, parts, created_at FROM removals ORDER BY place LIMIT $1";
     let rows = tx.rows(sql, &[limit.into()]).await?;
-    let removal = |row: &Row| Ok(Removal { place: row.get(0)?, parts: row.get(1)? });
+    let removal =
+        |row: &Row| Ok(Removal { place: row.get(0)?, parts: row.get(1)?, since: row.get(2)? });
     rows.iter().map(removal).collect()
 }
 

@@ -130,6 +130,7 @@ mod tests {
             id: 4,
             slug: "m-4".to_owned(),
             run_id: Some(12_345),
+            own: false,
             state: "DRAFT".to_owned(),
             retention: Some(60),
             created_at: "2026-11-16T05:28:15Z".to_owned(),

@@ -69,7 +69,7 @@ fn with_repository(
     let runner = world.runner(&server, "one", &["linux"]);
     write(&world.place.below("repositories/app"));
     let path = world.place.path().join("repositories/app/.github/workflows/ci.yml");
-    let workflow = std::fs::read_to_string(path).expect("it was just written");
+    let workflow = fs::read_to_string(path).expect("it was just written");
     world.repository(&server, "app", &workflow);
     Box::new(Installation { world, server, _runner: runner, bucket })
 }

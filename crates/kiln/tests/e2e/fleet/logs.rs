@@ -108,7 +108,7 @@ impl Viewer {
         let (tell, first) = channel();
         let lines = std::thread::spawn(move || {
             let lines = out.lines().map_while(Result::ok);
-            lines.inspect(|_| drop(tell.send(()))).collect()
+            lines.inspect(|_| _ = tell.send(())).collect()
         });
         let complaints = std::thread::spawn(move || {
             let mut text = String::new();
@@ -120,7 +120,7 @@ impl Viewer {
 
     /// It follows the log from here on. Who comes to a server that is not there is told so and goes, and a busy
     /// machine may take longer to start a viewer than to kill a server.
-    fn is_there(self) -> Self {
+    fn once_there(self) -> Self {
         self.first.recv_timeout(patience()).expect("the job prints");
         self
     }
@@ -157,7 +157,7 @@ on_both! {
         let jobs = shown["jobs"].as_array().expect("a run has jobs");
         let mut viewers: BTreeMap<usize, Viewer> =
             [0, 7, 23].map(|at| (at, Viewer::new(&world, &server, &jobs[at]))).into();
-        viewers = viewers.into_iter().map(|(at, viewer)| (at, viewer.is_there())).collect();
+        viewers = viewers.into_iter().map(|(at, viewer)| (at, viewer.once_there())).collect();
         let port = server.listen();
         for turn in 0..3_u64 {
             sleep(Duration::from_millis(200 + 150 * turn));
@@ -439,7 +439,7 @@ fn hands_its_logs_on(world: &World, settings: &[&str]) {
     });
     let jobs = world.run(&two, run)["jobs"].as_array().expect("a run has jobs").clone();
     // Somebody watches at the other server from the beginning.
-    let viewer = Viewer::new(world, &two, &jobs[3]).is_there();
+    let viewer = Viewer::new(world, &two, &jobs[3]).once_there();
     sleep(Duration::from_millis(500));
     balancer.switch(&two);
     one.program.kill();
