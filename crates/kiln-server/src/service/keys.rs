@@ -247,6 +247,7 @@ mod tests {
     /// A name that has come to mean another organization since the right was looked at, or none.
     async fn renamed_meanwhile(database: &Database) {
         let store = database.open();
+        store.migrate().await.unwrap();
         let work = async move |tx: &mut Tx<'_>| {
             let actor = Actor::system("test");
             let ours = organizations::create(tx, &actor, NewOrganization::named("acme")).await?;
