@@ -164,9 +164,13 @@ mod tests {
         go.send(()).unwrap();
         first.blocking_recv().unwrap().unwrap();
         begins.recv().unwrap();
-        others.iter_mut().for_each(|other| drop(other.try_recv().unwrap_err()));
+        for other in &mut others {
+            other.try_recv().unwrap_err();
+        }
         go.send(()).unwrap();
-        others.map(|other| other.blocking_recv().unwrap().unwrap());
+        for other in others {
+            other.blocking_recv().unwrap().unwrap();
+        }
         begins.recv_timeout(Duration::from_millis(20)).unwrap_err();
     }
 

@@ -219,7 +219,10 @@ async fn a_long_queue_is_read_page_by_page(store: Store) {
     let page = async |after: Option<ShownBefore>| {
         let waits = Waits { after: after.clone(), ..Waits::default() };
         let jobs = waiting(&store, SYSTEM, waits).await;
-        let mut jobs = after.map_or(jobs.clone(), |after| claims::behind(jobs, &after));
+        let mut jobs = match after {
+            Some(after) => claims::behind(jobs, &after),
+            None => jobs,
+        };
         jobs.truncate(100);
         jobs
     };

@@ -2,7 +2,7 @@
 
 use super::{RED, site};
 
-/// Control held while K is pressed, as WebDriver writes it.
+/// Control held while K is pressed, as the `WebDriver` protocol writes it.
 const CONTROL_K: &str = "\u{e009}k\u{e000}";
 const CHOSEN: &str =
     "return document.querySelector('#palette [aria-selected=true] .title')?.textContent ?? ''";
