@@ -46,8 +46,7 @@ mod tests {
         let mut secret = value(32..38);
         secret.set_sensitive(true);
         headers.insert("authorization", secret);
-        let before = (request.uri().clone(), request.headers().clone());
-        let before = (before.0.to_string(), format!("{:?}", before.1));
+        let before = (request.uri().to_string(), format!("{:?}", request.headers()));
         assert!(!buffer.is_unique());
         detach(&mut request);
         assert!(buffer.is_unique(), "somebody still points into it");

@@ -11,7 +11,7 @@ pub enum StoreError {
     #[error("the database could not do it now: {0}")]
     Transient(String),
     /// It is not known whether the commit happened.
-    #[error("the connection broke during the commit, which may or may not have happened: {0}")]
+    #[error("the commit may or may not have happened: {0}")]
     InDoubt(String),
     /// Nothing can be written until somebody makes room; what is there can be read.
     #[error("the disk of the database is full: {0}")]
@@ -83,7 +83,11 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
 
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
-        use rusqlite::ErrorCode;
+        use rusqlite::{ErrorCode, ffi};
+        // It may have written what it could not flush.
+        if error.sqlite_error().is_some_and(|it| it.extended_code == ffi::SQLITE_IOERR_FSYNC) {
+            return Self::InDoubt(error.to_string());
+        }
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
                 Self::Transient(error.to_string())

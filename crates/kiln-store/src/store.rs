@@ -64,6 +64,14 @@ impl Store {
         }
     }
 
+    /// Whether changes are kept. After the disk of an embedded database failed once, none are before a new start.
+    pub fn check(&self) -> Result<(), StoreError> {
+        match &self.arm {
+            Arm::Sqlite(sqlite) => sqlite.writer.check(),
+            Arm::Postgres(_) => Ok(()),
+        }
+    }
+
     /// Changes something, durably, or nothing at all. The work may be run more than once; only the
     /// last time counts.
     pub async fn write<T, F>(&self, work: F) -> Result<T, StoreError>

@@ -140,6 +140,7 @@ fn about(app: &App) -> Health {
 async fn look(app: &App) -> Result<Work, String> {
     let late = || format!("the database did not answer within {} s", PATIENCE.as_secs());
     let looked = async {
+        app.store.check().map_err(|error| error.to_string())?;
         let status = app.store.status().await.map_err(|error| error.to_string())?;
         if status.version < status.newest {
             return Err(format!(

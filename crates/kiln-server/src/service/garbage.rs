@@ -71,7 +71,8 @@ enum Stage {
     Uploads,
     Mark(BlobId),
     Sweep,
-    Remove,
+    /// The last place that was looked at.
+    Remove(String),
     /// The number of the folder, and the last object that was looked at.
     Strays(usize, Option<Name>),
     Over,
@@ -89,7 +90,7 @@ impl Round {
             Stage::Uploads => self.give_up(app).await?,
             Stage::Mark(after) => self.mark(app, after).await?,
             Stage::Sweep => self.sweep(app).await?,
-            Stage::Remove => remove(app).await?,
+            Stage::Remove(after) => return self.remove(app, after).await,
             Stage::Strays(folder, after) => self.strays(app, folder, after).await?,
             Stage::Over => Stage::Over,
         };
@@ -127,7 +128,28 @@ impl Round {
             Point::DutySwept.pass();
         }
         // A piece of which nothing could go would be found again at once.
-        Ok(if more && count > 0 { Stage::Sweep } else { Stage::Remove })
+        Ok(if more && count > 0 { Stage::Sweep } else { Stage::Remove(String::new()) })
+    }
+
+    /// Removes the bytes whose rows are gone. A place is used once, so that nobody can have put anything there. The row
+    /// that says so goes last: after a crash or an error all of it is done again, by the next round. What the store
+    /// refuses to let go of is said, and holds up nothing else.
+    async fn remove(&mut self, app: &App, after: String) -> Result<(), Trouble> {
+        // Not by a reader, which may see what is not flushed yet: these bytes are gone for good.
+        let next = async move |tx: &mut Tx<'_>| garbage::removals(tx, SCOPE, &after, PIECE).await;
+        let next = app.store.write(next).await?;
+        let (mut places, mut trouble) = (Vec::with_capacity(next.len()), Ok(()));
+        let last = next.last().map(|removal| removal.place.clone());
+        for removal in next {
+            match let_go(app, &removal).await {
+                Ok(()) => places.push(removal.place),
+                Err(error) => trouble = Err(error),
+            }
+        }
+        let removed = async move |tx: &mut Tx<'_>| garbage::removed(tx, SCOPE, &places).await;
+        app.store.write(removed).await?;
+        self.stage = last.map_or(Stage::Strays(0, None), Stage::Remove);
+        Ok(trouble?)
     }
 
     /// What lies in the store for long and no row knows: a server died between the two.
@@ -158,28 +180,6 @@ impl Round {
         }
         Ok(Stage::Strays(number, Some(last)))
     }
-}
-
-/// Removes the bytes whose rows are gone. A place is used once, so that nobody can have put anything there. The row
-/// that says so goes last: after a crash or an error all of it is done again.
-async fn remove(app: &App) -> Result<Stage, Trouble> {
-    let next = async |tx: &mut Tx<'_>| garbage::removals(tx, SCOPE, PIECE).await;
-    let next = app.store.read(next).await?;
-    if next.is_empty() {
-        return Ok(Stage::Strays(0, None));
-    }
-    let (mut places, mut trouble) = (Vec::with_capacity(next.len()), Ok(()));
-    for removal in next {
-        // One that fails does not keep the others from it.
-        match let_go(app, &removal).await {
-            Ok(()) => places.push(removal.place),
-            Err(error) => trouble = Err(error),
-        }
-    }
-    let removed = async move |tx: &mut Tx<'_>| garbage::removed(tx, SCOPE, &places).await;
-    app.store.write(removed).await?;
-    trouble?;
-    Ok(Stage::Remove)
 }
 
 async fn let_go(app: &App, removal: &Removal) -> Result<(), BlobError> {

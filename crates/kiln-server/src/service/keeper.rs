@@ -164,7 +164,8 @@ impl Keeper {
         let owner = manifests::get(tx, Scope::Org(org), owner).await?;
         let is_seen = match right {
             Right::Read => job.sees(tx, &owner).await?,
-            _ => owner.run == Some(job.lease.run),
+            // What a run leaves is what it says it is: no job gives it other tags.
+            _ => owner.run == Some(job.lease.run) && !owner.own,
         };
         missing("object", is_seen)
     }

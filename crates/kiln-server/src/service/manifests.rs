@@ -115,13 +115,20 @@ async fn scope(app: &App, keeper: &Keeper, right: Right, id: ManifestId) -> Answ
             Right::Read => who.must_see(tx, &found).await?,
             _ => who.must_have(&found)?,
         }
-        if right != Right::Read && found.own {
-            let message = "the manifest is what its run leaves; it changes with the run alone";
-            return Err(Refusal::Conflict(message.to_owned()).into());
+        if right != Right::Read {
+            must_be_made_by_hand(&found)?;
         }
         Ok(found.org)
     };
     keeper.require(right, app.store.read(find).await?, "manifest")
+}
+
+pub(super) fn must_be_made_by_hand(manifest: &manifests::Manifest) -> Result<(), StoreError> {
+    if manifest.own {
+        let message = "the manifest is what its run leaves; it changes with the run alone";
+        return Err(Refusal::Conflict(message.to_owned()).into());
+    }
+    Ok(())
 }
 
 pub async fn get(app: &App, keeper: &Keeper, id: ManifestId) -> Answer<Manifest> {

@@ -11,7 +11,7 @@ use kiln_store::{Page, Refusal, Scope, StoreError, Tx};
 use serde_json::json;
 
 use super::keeper::Keeper;
-use super::manifests::Kind;
+use super::manifests::{Kind, must_be_made_by_hand};
 use super::runs::FIND;
 use crate::app::App;
 use crate::clock;
@@ -58,7 +58,9 @@ pub async fn create(app: &App, keeper: &Keeper, new: NewObject) -> Answer<Object
         };
         let id = objects::create(tx, scope, made).await?;
         if let Some(draft) = draft {
-            who.must_have(&manifests::get(tx, scope, draft).await?)?;
+            let manifest = manifests::get(tx, scope, draft).await?;
+            who.must_have(&manifest)?;
+            must_be_made_by_hand(&manifest)?;
             own(tx, org, draft, id).await?;
         }
         let detail = json!({ "type": new.kind, "tags": new.tags });

@@ -19,6 +19,7 @@ use super::visitor::Visitor;
 use crate::app::{App, Shared};
 use crate::auth::Caller;
 use crate::http::error::Answer;
+use crate::percent::encoded;
 use crate::service::runs::{self, Named};
 
 /// How many of each kind are offered.
@@ -130,6 +131,9 @@ async fn named(app: &App, caller: &Caller, words: Vec<String>) -> Answer<Vec<Tar
             repos.extend(places::repositories(tx, *scope, &words, OFFERED).await?);
             workflows.extend(places::workflows(tx, *scope, &words, OFFERED).await?);
         }
+        // As each organization has them: the shorter first.
+        repos.sort_by_key(|place| place.repo.len());
+        workflows.sort_by_key(|place| place.workflow.as_ref().map_or(0, |(_, name)| name.len()));
         repos.truncate(OFFERED as usize);
         workflows.truncate(OFFERED as usize);
         repos.append(&mut workflows);
@@ -145,7 +149,7 @@ fn place(place: Place) -> Target {
         return Target { kind: "repository", href, name: repo, about: String::new(), look: None };
     };
     let file = path.rsplit('/').next().unwrap_or_default();
-    let href = format!("/{repo}/actions/workflows/{file}");
+    let href = format!("/{repo}/actions/workflows/{}", encoded(file));
     Target { kind: "workflow", href, name, about: format!("{repo} · {file}"), look: None }
 }
 

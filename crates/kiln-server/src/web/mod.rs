@@ -40,7 +40,6 @@ use axum::routing::{get, post};
 
 use crate::app::Shared;
 use crate::http::middleware;
-use crate::http::routes::Routes;
 
 pub(crate) use sign_in::{session_cookie, welcome_page, welcomed_page};
 
@@ -51,7 +50,7 @@ const LARGEST_FORM: usize = 2 << 20;
 
 /// What programs ask for too, and the OpenAPI document therefore describes.
 #[cfg(debug_assertions)]
-pub(crate) fn described() -> Routes {
+pub(crate) fn described() -> crate::http::routes::Routes {
     badge::routes().merge(preview::routes())
 }
 

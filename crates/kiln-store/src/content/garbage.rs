@@ -218,15 +218,17 @@ pub struct Removal {
     pub since: Timestamp,
 }
 
-/// What is to be removed next.
+/// What is to be removed next, behind a place.
 pub async fn removals(
     tx: &mut Tx<'_>,
     scope: Scope,
+    after: &str,
     limit: u32,
 ) -> Result<Vec<Removal>, StoreError> {
     scope.system("removal")?;
-    let sql = "SELECT place, parts, created_at FROM removals ORDER BY place LIMIT $1";
-    let rows = tx.rows(sql, &[limit.into()]).await?;
+    let sql =
+        "SELECT place, parts, created_at FROM removals WHERE place > $1 ORDER BY place LIMIT $2";
+    let rows = tx.rows(sql, &[after.into(), limit.into()]).await?;
     let removal =
         |row: &Row| Ok(Removal { place: row.get(0)?, parts: row.get(1)?, since: row.get(2)? });
     rows.iter().map(removal).collect()

@@ -1,6 +1,7 @@
 //! One connection to the file, with our settings and our kind of rows.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::path::Path;
 
 use rusqlite::config::DbConfig;
@@ -112,6 +113,21 @@ impl Connection {
              PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY;",
         )?;
         Ok(Self { memory: Some(Memory::default()), ..opened })
+    }
+
+    /// The log into which it commits, to be flushed by whoever answers for that. One handle for as long as it is used:
+    /// the system tells each handle once that it could not write, and one that is opened later is not told.
+    /// None for a connection that only looks.
+    pub(crate) fn log(&self) -> Result<Option<File>, StoreError> {
+        if self.memory.is_none() {
+            return Ok(None);
+        }
+        // The first look makes the log. It lies beside the file itself, wherever a link to that was.
+        self.inner.execute_batch("SELECT count(*) FROM sqlite_schema")?;
+        let path = format!("{}-wal", self.inner.path().unwrap_or_default());
+        let opened = File::open(&path);
+        let wrong = |error| StoreError::Database(format!("cannot open its log `{path}`: {error}"));
+        opened.map(Some).map_err(wrong)
     }
 
     /// A connection that only looks.
@@ -331,7 +347,26 @@ fn value_of(value: ValueRef<'_>) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::for_many;
+    use std::os::unix::fs::{MetadataExt as _, symlink};
+
+    use super::{Connection, for_many};
+
+    /// S3
+    #[test]
+    fn the_log_that_is_flushed_is_the_one_that_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("disk")).unwrap();
+        let (file, link) = (folder.path().join("disk/kiln.db"), folder.path().join("kiln.db"));
+        symlink(&file, &link).unwrap();
+        let mut connection = Connection::open(&link).unwrap();
+        let log = connection.log().unwrap().unwrap();
+        assert_eq!(log.metadata().unwrap().len(), 0);
+        connection.script("CREATE TABLE a (b)").unwrap();
+        let written = std::fs::metadata(folder.path().join("disk/kiln.db-wal")).unwrap();
+        assert_eq!(log.metadata().unwrap().ino(), written.ino());
+        assert!(written.len() > 0);
+        assert!(Connection::open_reader(&link).unwrap().log().unwrap().is_none());
+    }
 
     #[test]
     fn plain_insertions_take_many_rows_and_nothing_else_does() {

@@ -3,9 +3,8 @@
 //! SQLite puts a commit into its log and leaves it to us when that reaches the disk (`synchronous = NORMAL`). One flush
 //! covers everything that was committed before it, and nobody hears of a commit before its flush.
 
-use std::fs::File;
-use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
@@ -46,16 +45,36 @@ impl Flusher {
 
     /// A batch that is committed: those who wait for it are told once it is flushed.
     pub(super) fn committed(&self, batch: Batch) {
-        if let Some(queue) = &self.queue {
-            // It ends after this, so it is there.
-            let _ = queue.send(batch);
+        if self.queue.as_ref().is_none_or(|queue| queue.send(batch).is_err()) {
+            self.give_up("the thread that flushes has ended");
         }
     }
 
+    /// Nobody knows what is on the disk: nothing is written from here on.
+    pub(super) fn give_up(&self, why: &str) {
+        // Whoever comes second says the same.
+        let _ = self.broken.set(why.to_owned());
+    }
+
+    /// Where it is seen that nothing may be written any more.
+    pub(super) fn broken(&self) -> Broken {
+        Broken(Arc::clone(&self.broken))
+    }
+
+    pub(super) fn check(&self) -> Result<(), StoreError> {
+        self.broken().check()
+    }
+}
+
+/// Why nothing may be written any more, once that is so.
+#[derive(Debug, Clone)]
+pub(super) struct Broken(Arc<OnceLock<String>>);
+
+impl Broken {
     /// Whether anything may be written. After a flush that failed nobody knows what is on the disk, and a second
     /// one would say that all is well: only a new start finds out.
     pub(super) fn check(&self) -> Result<(), StoreError> {
-        match self.broken.get() {
+        match self.0.get() {
             Some(why) => Err(StoreError::ReadOnly(format!(
                 "the disk failed to keep what was written ({why}); look after it and start Kiln again"
             ))),
@@ -90,23 +109,11 @@ where
             // Whoever comes second says the same.
             let _ = broken.set(why.clone());
         }
-        answer(batch, &flushed.map_err(StoreError::InDoubt), hub);
-    }
-}
-
-/// Where SQLite writes the commits of this file.
-pub(super) fn log_of(path: &Path) -> PathBuf {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    log.into()
-}
-
-/// Flushes the log. There is none before the first commit that changes something.
-pub(super) fn flush_log(log: &Path) -> io::Result<()> {
-    match File::open(log) {
-        Ok(file) => file.sync_data(),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
+        // Whoever listens must not end this thread, for which all others wait.
+        let told = AssertUnwindSafe(|| answer(batch, &flushed.map_err(StoreError::InDoubt), hub));
+        if catch_unwind(told).is_err() {
+            let _ = broken.set("somebody panicked on hearing what was written".to_owned());
+        }
     }
 }
 
@@ -188,15 +195,5 @@ mod tests {
         assert!(matches!(later, StoreError::InDoubt(_)), "{later}");
         let refused = flusher.check().unwrap_err().to_string();
         assert!(refused.contains("no disk") && refused.contains("start Kiln again"), "{refused}");
-    }
-
-    #[test]
-    fn a_file_without_a_log_has_nothing_to_flush() {
-        let folder = tempfile::tempdir().unwrap();
-        let log = log_of(&folder.path().join("kiln.db"));
-        assert!(log.ends_with("kiln.db-wal"));
-        flush_log(&log).unwrap();
-        std::fs::write(&log, "frames").unwrap();
-        flush_log(&log).unwrap();
     }
 }

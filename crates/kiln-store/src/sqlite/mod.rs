@@ -39,7 +39,7 @@ impl Sqlite {
     }
 
     fn with_writer(writer: Connection, path: &Path, hub: Arc<Hub>) -> Result<Self, StoreError> {
-        let writer = Writer::start(writer, path, hub)?;
+        let writer = Writer::start(writer, hub)?;
         let readers = Arc::new(Readers::open(path)?);
         Ok(Self { readers, writer, path: path.to_owned() })
     }

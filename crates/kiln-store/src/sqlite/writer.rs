@@ -1,7 +1,7 @@
 //! The one thread that writes. What waits for it when it begins shares one commit, which another thread flushes.
 
+use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -12,7 +12,7 @@ use kiln_fault::Point;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::Connection;
-use super::flush::{Flusher, flush_log, log_of};
+use super::flush::{Broken, Flusher};
 use crate::signal::{Hub, Origin, Signals};
 use crate::{StoreError, Tx};
 
@@ -27,6 +27,7 @@ pub(crate) struct Writer {
     queue: mpsc::Sender<Box<dyn Work>>,
     /// Says nothing, and ends when the thread has closed its connection.
     ended: watch::Receiver<()>,
+    broken: Broken,
 }
 
 /// Work that was not answered yet. It can be run again: a failed commit undoes it.
@@ -99,17 +100,14 @@ where
 }
 
 impl Writer {
-    pub(super) fn start(
-        connection: Connection,
-        path: &Path,
-        hub: Arc<Hub>,
-    ) -> Result<Self, StoreError> {
+    pub(super) fn start(connection: Connection, hub: Arc<Hub>) -> Result<Self, StoreError> {
         let (queue, receiver) = mpsc::channel(QUEUE);
         let (ending, ended) = watch::channel(());
         let no_thread = |error| StoreError::Database(format!("cannot start a thread: {error}"));
-        let log = log_of(path);
-        let flusher =
-            Flusher::start(move || flush_log(&log), Arc::clone(&hub)).map_err(no_thread)?;
+        let log = connection.log()?;
+        let flush = move || log.as_ref().map_or(Ok(()), File::sync_data);
+        let flusher = Flusher::start(flush, Arc::clone(&hub)).map_err(no_thread)?;
+        let broken = flusher.broken();
         thread::Builder::new()
             .name("kiln-writer".to_owned())
             .spawn(move || {
@@ -117,14 +115,19 @@ impl Writer {
                 drop(ending);
             })
             .map_err(no_thread)?;
-        Ok(Self { queue, ended })
+        Ok(Self { queue, ended, broken })
     }
 
     /// Waits until the last clone is gone and the connection is closed.
     pub(super) async fn close(self) {
-        let Self { queue, mut ended } = self;
+        let Self { queue, mut ended, .. } = self;
         drop(queue);
         while ended.changed().await.is_ok() {}
+    }
+
+    /// Whether the disk still keeps what is written.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        self.broken.check()
     }
 
     pub(crate) async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
@@ -192,6 +195,11 @@ fn serve_batch(
         return answer(batch, &Err(error), hub);
     }
     let mut ended = commit(connection, &mut batch, Parts::Open);
+    // SQLite itself could not flush: trying again would succeed, and prove nothing.
+    if let Err(StoreError::InDoubt(why)) = &ended {
+        flusher.give_up(why);
+        return answer(batch, &ended.map(|_| ()), hub);
+    }
     // Alone, what failed has heard why, and is undone with its transaction.
     if matches!(ended, Ok(Ended::Spoilt)) && batch.len() > 1 {
         ended = begin_and_commit(connection, &mut batch);

@@ -34,7 +34,7 @@ async fn sweep(store: &Store) -> Step {
 }
 
 async fn removals(store: &Store) -> Vec<String> {
-    let next = write!(store, |tx| garbage::removals(tx, SYSTEM, 100)).unwrap();
+    let next = write!(store, |tx| garbage::removals(tx, SYSTEM, "", 100)).unwrap();
     next.into_iter().map(|removal| removal.place).collect()
 }
 
@@ -142,7 +142,7 @@ async fn uploads_end_once_and_those_that_nobody_completes_are_given_up(store: St
     let step = write!(store, |tx| garbage::give_up(tx, SYSTEM, LATER, 9)).unwrap();
     assert_eq!(step.count, 2);
     // What the store calls it is known until somebody says that the store has let go of it.
-    let given_up = write!(store, |tx| garbage::removals(tx, SYSTEM, 9)).unwrap();
+    let given_up = write!(store, |tx| garbage::removals(tx, SYSTEM, "", 9)).unwrap();
     let parts: Vec<_> = given_up.iter().filter_map(|one| one.parts.as_deref()).collect();
     assert_eq!(parts, ["s3-id"]);
     let gone = write!(store, |tx| uploads::get(tx, SYSTEM, forgotten));

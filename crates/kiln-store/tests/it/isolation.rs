@@ -334,7 +334,7 @@ async fn content_attempts(tx: &mut Tx<'_>, scope: Scope, of: &World) -> Answers 
         uploads::finish(tx, scope, of.upload, true);
         garbage::mark(tx, scope, kiln_core::id::BlobId(0), 1);
         garbage::sweep(tx, scope, now, 1);
-        garbage::removals(tx, scope, 1);
+        garbage::removals(tx, scope, "", 1);
         garbage::removed(tx, scope, &["x".to_owned()]);
         garbage::known(tx, scope, &["x".to_owned()]);
         garbage::give_up(tx, scope, now, 1);
