@@ -137,13 +137,15 @@ async fn a_job_keeps_manifests_for_its_run_and_claims_from_others_of_its_reposit
     let left = path(&made, &format!("resources/object/{}", image["id"]));
     ask(&build, Method::DELETE, &left, json!({})).await.expect(403);
     // What its run left by itself is what it says it is: no job changes that.
-    let look = "/api/objects?owner=acme&type=artifact&tag=name:dist";
-    let kept = ask(&build, Method::GET, look, json!({})).await.expect(200);
-    let kept = kept["items"][0]["slug"].as_str().unwrap().to_owned();
-    let forged = json!({ "add": ["run_id:1"] });
-    ask(&build, Method::PUT, &format!("/api/objects/{kept}/tags"), forged).await.expect(404);
     let all = ask(&build, Method::GET, "/api/manifests?owner=acme", json!({})).await.expect(200);
     let own = all["items"].as_array().unwrap().iter().find(|one| one["own"] == true).unwrap();
+    let at = format!("/api/manifests/{}", own["slug"].as_str().unwrap());
+    let kept = ask(&build, Method::GET, &at, json!({})).await.expect(200);
+    assert_eq!(kept["resources"][0]["type"], "object");
+    let kept = format!("/api/objects/{}", kept["resources"][0]["id"]);
+    ask(&build, Method::GET, &kept, json!({})).await.expect(200);
+    let forged = json!({ "add": ["run_id:1"] });
+    ask(&build, Method::PUT, &format!("{kept}/tags"), forged).await.expect(404);
     let inside = json!({ "owner": "acme", "type": "image", "manifest": own["slug"] });
     post(&build, "/api/objects", inside).await.expect(409);
     // It may not keep things longer than artifacts, nor for others.
