@@ -19,9 +19,6 @@ const WAYS: usize = 2;
 
 /// How many batches of questions that change nothing are under way at once.
 const READS: usize = 2;
-/// How many batches of each kind are under way to the one writer of SQLite: the next is worked on while the last one
-/// is flushed.
-const ABREAST: usize = 2;
 
 /// How often those who got nothing look again for jobs that another server had in its hands, and after
 /// how long.
@@ -56,22 +53,22 @@ impl Traffic {
     /// Must be called where tokio runs.
     pub fn new(runs: &Runs, policy: Policy) -> Self {
         let store = runs.store().clone();
-        let (ways, abreast) = if store.file().is_none() { (WAYS, 1) } else { (1, ABREAST) };
+        let ways = if store.file().is_none() { WAYS } else { 1 };
         let way = |_| {
             let runs = runs.clone();
-            Gather::new(MOST, abreast, move |happened| {
+            Gather::new(MOST, 1, move |happened| {
                 let runs = runs.clone();
                 Box::pin(async move { runs.happened(happened).await })
             })
         };
         let news = (0..ways).map(way).collect();
         let of_claims = runs.clone();
-        let claims = Gather::new(MOST, abreast, move |asking| {
+        let claims = Gather::new(MOST, 1, move |asking| {
             let runs = of_claims.clone();
             Box::pin(async move { claim(&runs, policy, asking).await })
         });
         let of_reports = store.clone();
-        let reports = Gather::new(MOST, abreast, move |reports: Vec<Report>| {
+        let reports = Gather::new(MOST, 1, move |reports: Vec<Report>| {
             let store = of_reports.clone();
             let work = async move |tx: &mut Tx<'_>| runs::report(tx, &reports).await;
             Box::pin(async move { store.write(work).await })
@@ -87,7 +84,7 @@ impl Traffic {
             let runs = of_assignments.clone();
             Box::pin(async move { runs.assignments(&claimed).await })
         });
-        let beats = Gather::new(MOST, abreast, move |beats: Vec<Beat>| {
+        let beats = Gather::new(MOST, 1, move |beats: Vec<Beat>| {
             let store = store.clone();
             let work = async move |tx: &mut Tx<'_>| claims::heartbeat(tx, &beats).await;
             Box::pin(async move { store.write(work).await })
