@@ -9,7 +9,8 @@ use bytes::{Bytes, BytesMut};
 use futures_util::stream::{self, BoxStream, Fuse, StreamExt as _};
 use tokio::task::JoinHandle;
 
-use crate::disk::{blocking, pieces_of};
+use crate::disk::blocking;
+use crate::pieces::pieces_of;
 use crate::{BlobError, Digest, Hasher};
 
 /// Bytes on their way, in pieces of any size. After an error nothing comes.

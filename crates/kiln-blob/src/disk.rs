@@ -5,29 +5,25 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::ops::Range;
-use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::thread;
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use futures_util::{StreamExt as _, stream};
+use futures_util::StreamExt as _;
 use tokio::task::JoinHandle;
 
 use crate::backend::{Backend, Entry, Found, Span, Work};
-use crate::buffers::Buffers;
 use crate::content::gather;
+use crate::pieces::pieces_of;
 use crate::{BlobError, Content, Name};
 
 /// Where drafts lie. No name begins with a dot.
 const DRAFTS: &str = ".drafts";
-/// How much is written at a time, and read.
+/// How much is written at a time.
 const WRITE: usize = 1 << 20;
-const READ: usize = 512 << 10;
-/// Buffers of that size that are kept when nobody reads.
-const SPARE: usize = 8;
 /// After so much a flush begins beside the writing, so that the last one has little left to do.
 const FLUSH: u64 = 64 << 20;
 /// How often a folder may vanish while an object is moved into it.
@@ -341,45 +337,6 @@ fn sweep(drafts: &Path, before: SystemTime) -> io::Result<u64> {
     Ok(swept)
 }
 
-/// The bytes of an open file. While one piece is on its way, the next one is read.
-pub(crate) fn pieces_of(file: File, name: String, range: Range<u64>) -> Content {
-    let file = Arc::new(file);
-    let next = move |range: Range<u64>| {
-        let to = range.end.min(range.start.saturating_add(READ as u64));
-        let (file, here) = (Arc::clone(&file), range.start..to);
-        (!range.is_empty()).then(|| (start(move || read(&file, here)), to..range.end))
-    };
-    // Nothing is read before somebody asks.
-    let first = stream::once(async move { (next(range), name, next) });
-    let pieces = first.flat_map(|state| {
-        stream::unfold(state, |(reading, name, next)| async {
-            let (reading, rest) = reading?;
-            match end(reading).await {
-                Ok(bytes) => Some((Ok(bytes), (next(rest), name, next))),
-                Err(error) => Some((Err(failed("read", &name, error)), (None, name, next))),
-            }
-        })
-    });
-    pieces.boxed()
-}
-
-/// For the pieces of large objects.
-static PIECES: LazyLock<Buffers> = LazyLock::new(|| Buffers::new(READ, SPARE));
-/// A smaller piece gets memory of its own: whoever keeps it would keep a whole buffer.
-const SMALL: usize = 64 << 10;
-
-fn read(file: &File, range: Range<u64>) -> io::Result<Bytes> {
-    let length = usize::try_from(range.end - range.start).expect("a piece is small");
-    if length > SMALL {
-        let mut buffer = PIECES.take();
-        file.read_exact_at(&mut buffer.as_mut()[..length], range.start)?;
-        return Ok(buffer.freeze(length));
-    }
-    let mut bytes = vec![0; length];
-    file.read_exact_at(&mut bytes, range.start)?;
-    Ok(bytes.into())
-}
-
 /// Does what may block where that does no harm.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -402,6 +359,6 @@ fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-fn failed(what: &'static str, name: &str, error: io::Error) -> BlobError {
+pub(crate) fn failed(what: &'static str, name: &str, error: io::Error) -> BlobError {
     BlobError::Io { what, name: name.to_owned(), error }
 }

@@ -17,6 +17,7 @@ mod disk;
 mod error;
 mod memory;
 mod name;
+mod pieces;
 mod remembered;
 mod s3;
 mod sign;

@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::process::{Control, Tree, end_orphans};
+use crate::process::{Control, Tree, end_orphans, let_go_of_start};
 
 use super::delivery::{Delivered, Delivery};
 use super::dispatcher::{Dispatcher, Mood, Order, Stop};
@@ -81,6 +81,7 @@ impl<'a> Lead<'a> {
             registered = session.register(left.iter().map(|left| left.state.job).collect()) => registered?,
             _ = stop.wait_for(|stop| *stop > Stop::No) => return Ok(Ended::default()),
         }
+        let_go_of_start();
         self.recover(left);
         self.start_talks();
         let ended = self.until_over(&mut stop).await;
