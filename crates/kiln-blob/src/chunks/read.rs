@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures_util::{StreamExt as _, stream};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
 use super::pack::unpack;
 use super::recipe::{Line, Recipe};
@@ -13,7 +13,7 @@ use crate::buffers::{Buffer, Buffers};
 use crate::compressed::cut;
 use crate::content::of_pieces;
 use crate::disk::blocking;
-use crate::{BlobError, Content, Name};
+use crate::{BlobError, Name};
 
 /// Lines of a recipe that are read at a time.
 const PAGE: u64 = 1024;
@@ -131,10 +131,15 @@ async fn fetch(
     let run = run?;
     let name = recipe.packs[run.pack as usize].clone();
     let found = backend.get(&name, Span::Between(run.from.into(), run.to.into())).await?;
-    let bytes = gathered(found.content, (run.to - run.from) as usize, buffers.take()).await?;
-    let bytes = bytes.ok_or_else(|| BlobError::damaged(&name, "it is shorter than its chunks"))?;
+    let pieces: Vec<Bytes> = found.content.try_collect().await?;
     // Runs side by side are opened on several processors, and keep nobody else waiting.
-    let open = move || Ok(run.lines.iter().map(|line| chunk(&bytes, run.from, line)).collect());
+    let open = move || {
+        let length = (run.to - run.from) as usize;
+        let bytes = joined(&pieces, length, buffers.take());
+        let bytes = bytes.ok_or_else(|| "it is shorter than its chunks".to_owned());
+        Ok(bytes
+            .and_then(|bytes| run.lines.iter().map(|line| chunk(&bytes, run.from, line)).collect()))
+    };
     let opened: Result<Vec<Bytes>, String> = match blocking(open).await {
         Ok(opened) => opened,
         Err(error) => Err(error.to_string()),
@@ -143,20 +148,14 @@ async fn fetch(
 }
 
 /// All bytes of a run in a buffer; nothing if there are more or fewer.
-async fn gathered(
-    mut content: Content,
-    length: usize,
-    mut buffer: Buffer,
-) -> Result<Option<Bytes>, BlobError> {
+fn joined(pieces: &[Bytes], length: usize, mut buffer: Buffer) -> Option<Bytes> {
     let mut filled = 0;
-    while let Some(piece) = content.next().await {
-        let piece = piece?;
+    for piece in pieces {
         let end = filled + piece.len();
-        let Some(place) = buffer.as_mut()[..length].get_mut(filled..end) else { return Ok(None) };
-        place.copy_from_slice(&piece);
+        buffer.as_mut()[..length].get_mut(filled..end)?.copy_from_slice(piece);
         filled = end;
     }
-    Ok((filled == length).then(|| buffer.freeze(length)))
+    (filled == length).then(|| buffer.freeze(length))
 }
 
 fn chunk(bytes: &Bytes, from: u32, line: &Line) -> Result<Bytes, String> {

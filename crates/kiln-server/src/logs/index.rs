@@ -217,6 +217,9 @@ impl Builder {
     }
 }
 
+/// How much is looked at at a time. Most logs are small, and each thread that looks keeps room for it.
+pub(super) const SCANNED: usize = 32 << 10;
+
 /// The index of bytes that are read piece by piece, from where the known blocks end.
 pub fn scan(
     known: Vec<Block>,
@@ -224,7 +227,7 @@ pub fn scan(
     mut read: impl FnMut(u64, &mut [u8]) -> io::Result<usize>,
 ) -> io::Result<Index> {
     let mut builder = Builder::after(known);
-    let mut buffer = vec![0; 256 << 10];
+    let mut buffer = vec![0; SCANNED];
     loop {
         match read(builder.length(), &mut buffer)? {
             0 => return Ok(builder.finish(over)),

@@ -7,7 +7,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use super::index::{Block, Builder, ENTRY};
+use super::index::{Block, Builder, ENTRY, SCANNED};
 
 /// An entry and its checksum.
 const RECORD: usize = ENTRY + 4;
@@ -62,7 +62,7 @@ pub(super) fn resume(path: &Path, log: &File, length: u64) -> io::Result<Builder
     open(path)?.set_len(u64::try_from(known.len() * RECORD).unwrap_or(u64::MAX))?;
     let mut builder = Builder::after(known);
     builder.take_closed();
-    let mut buffer = vec![0; 256 << 10];
+    let mut buffer = vec![0; SCANNED];
     while builder.length() < length {
         let count = log.read_at(&mut buffer, builder.length())?;
         if count == 0 {

@@ -33,14 +33,22 @@ impl Readers {
         let permit = Arc::clone(&self.free).acquire_owned().await;
         let permit = permit.map_err(|_| StoreError::Closed)?;
         let readers = Arc::clone(self);
-        let answer = tokio::task::spawn_blocking(move || {
-            let mut connection = readers.take()?;
-            let answer = look(&mut connection, &work);
-            readers.give_back(connection);
-            drop(permit);
-            answer
-        });
-        answer.await.map_err(|error| StoreError::Panicked(error.to_string()))?
+        let answer = tokio::task::spawn_blocking(move || (readers.look(&work), permit));
+        let (answer, permit) =
+            answer.await.map_err(|error| StoreError::Panicked(error.to_string()))?;
+        // Only now: whoever comes next would need another thread while this one is not done yet.
+        drop(permit);
+        answer
+    }
+
+    fn look<T, F>(&self, work: &F) -> Result<T, StoreError>
+    where
+        F: AsyncFn(&mut Tx<'_>) -> Result<T, StoreError>,
+    {
+        let mut connection = self.take()?;
+        let answer = look(&mut connection, work);
+        self.give_back(connection);
+        answer
     }
 
     fn take(&self) -> Result<Connection, StoreError> {
