@@ -34,12 +34,14 @@ pub(crate) fn for_sqlite(text: &str) -> Cow<'_, str> {
 }
 
 /// A value of a column or a parameter.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub enum Value {
     Null,
     Int(i64),
     Real(f64),
     Text(Arc<str>),
+    /// A text that is part of the program. Databases give it back as any other.
+    Word(&'static str),
     Bytes(Arc<[u8]>),
     /// A whole column: an array on PostgreSQL, a JSON text for `json_each` on SQLite.
     Array(Vec<Value>),
@@ -51,9 +53,30 @@ impl Value {
             Self::Null => "nothing",
             Self::Int(_) => "a whole number",
             Self::Real(_) => "a number",
-            Self::Text(_) => "a text",
+            Self::Text(_) | Self::Word(_) => "a text",
             Self::Bytes(_) => "bytes",
             Self::Array(_) => "an array",
+        }
+    }
+
+    fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Word(word) => Some(word),
+            _ => None,
+        }
+    }
+}
+
+impl PartialEq for Value {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Null, Self::Null) => true,
+            (Self::Int(one), Self::Int(other)) => one == other,
+            (Self::Real(one), Self::Real(other)) => one == other,
+            (Self::Bytes(one), Self::Bytes(other)) => one == other,
+            (Self::Array(one), Self::Array(other)) => one == other,
+            _ => self.text().zip(other.text()).is_some_and(|(one, other)| one == other),
         }
     }
 }
@@ -99,6 +122,7 @@ impl rusqlite::ToSql for Value {
             Self::Int(number) => ValueRef::Integer(*number),
             Self::Real(number) => ValueRef::Real(*number),
             Self::Text(text) => ValueRef::Text(text.as_bytes()),
+            Self::Word(word) => ValueRef::Text(word.as_bytes()),
             Self::Bytes(bytes) => ValueRef::Blob(bytes),
             Self::Array(items) => return Ok(ToSqlOutput::Owned(json_of(items).to_string().into())),
         };
@@ -111,6 +135,7 @@ fn json_of(items: &[Value]) -> serde_json::Value {
         Value::Int(number) => (*number).into(),
         Value::Real(number) => (*number).into(),
         Value::Text(text) => text.as_ref().into(),
+        Value::Word(word) => (*word).into(),
         Value::Null => serde_json::Value::Null,
         // JSON has no bytes: `unhex(value)` makes them again.
         Value::Bytes(bytes) => {
@@ -140,6 +165,7 @@ impl ToSql for Value {
             },
             Self::Real(number) => number.to_sql(ty, out),
             Self::Text(text) => text.as_ref().to_sql(ty, out),
+            Self::Word(word) => word.to_sql(ty, out),
             Self::Bytes(bytes) => bytes.as_ref().to_sql(ty, out),
             Self::Array(items) => items.to_sql(ty, out),
         }
@@ -157,10 +183,6 @@ impl ToSql for Value {
 pub struct Row(pub(crate) Vec<Value>);
 
 impl Row {
-    pub(crate) fn into_values(self) -> Vec<Value> {
-        self.0
-    }
-
     pub fn get<T: FromValue>(&self, column: usize) -> Result<T, StoreError> {
         let value = self.0.get(column).unwrap_or(&Value::Null);
         T::from_value(value).ok_or_else(|| StoreError::Shape {
@@ -230,6 +252,13 @@ mod tests {
     #[test]
     fn parameters_keep_their_numbers_on_sqlite() {
         assert_eq!(for_sqlite("a = $2 AND b = $1 AND c = $2"), "a = ?2 AND b = ?1 AND c = ?2");
+    }
+
+    #[test]
+    fn a_word_is_a_text() {
+        assert_eq!(Value::Word("done"), Value::from("done"));
+        assert_ne!(Value::Word("done"), Value::from("gone"));
+        assert_ne!(Value::Word(""), Value::Null);
     }
 
     #[test]

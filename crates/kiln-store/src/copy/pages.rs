@@ -68,6 +68,7 @@ fn size(value: &Value) -> usize {
     match value {
         Value::Null | Value::Int(_) | Value::Real(_) => 8,
         Value::Text(text) => text.len(),
+        Value::Word(word) => word.len(),
         Value::Bytes(bytes) => bytes.len(),
         Value::Array(items) => items.iter().map(size).sum(),
     }

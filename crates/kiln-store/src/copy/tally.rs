@@ -32,6 +32,12 @@ impl Tally {
     }
 }
 
+fn encode_text(text: &str, digest: &mut Sha256) {
+    digest.update([3]);
+    digest.update((text.len() as u64).to_be_bytes());
+    digest.update(text.as_bytes());
+}
+
 /// One form for each value whichever database it comes from: its kind, its length, its bytes.
 fn encode(value: &Value, digest: &mut Sha256) {
     match value {
@@ -46,11 +52,8 @@ fn encode(value: &Value, digest: &mut Sha256) {
             digest.update([2]);
             digest.update(number.to_bits().to_be_bytes());
         }
-        Value::Text(text) => {
-            digest.update([3]);
-            digest.update((text.len() as u64).to_be_bytes());
-            digest.update(text.as_bytes());
-        }
+        Value::Text(text) => encode_text(text, digest),
+        Value::Word(word) => encode_text(word, digest),
         Value::Bytes(bytes) => {
             digest.update([4]);
             digest.update((bytes.len() as u64).to_be_bytes());

@@ -150,6 +150,11 @@ impl EventKind {
                 let payload = format!(r#"{{"conclusion":"{}"}}"#, conclusion.github());
                 return ("job_done".into(), Some(payload));
             }
+            Self::RunStarted => return ("run_started".into(), None),
+            Self::RunDone { conclusion } => {
+                let payload = format!(r#"{{"conclusion":"{}"}}"#, conclusion.github());
+                return ("run_done".into(), Some(payload));
+            }
             _ => {}
         }
         let value = serde_json::to_value(self).expect("kinds consist of texts and numbers");

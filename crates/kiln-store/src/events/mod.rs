@@ -15,6 +15,7 @@
 mod kind;
 mod remarks;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use kiln_core::id::{JobId, OrgId, RepoId, RunId};
@@ -113,13 +114,17 @@ pub fn append(tx: &mut Tx<'_>, events: &[Event]) -> Result<(), StoreError> {
 
 fn row_of(event: &Event, at: i64) -> Vec<Value> {
     let (kind, payload) = event.kind.encode();
+    let kind = match kind {
+        Cow::Borrowed(word) => Value::Word(word),
+        Cow::Owned(text) => text.into(),
+    };
     vec![
         event.run.0.into(),
         event.org.0.into(),
         event.repo.0.into(),
         event.attempt.into(),
         event.job.map(|job| job.0).into(),
-        kind.as_ref().into(),
+        kind,
         payload.into(),
         at.into(),
     ]

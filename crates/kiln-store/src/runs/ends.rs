@@ -13,8 +13,8 @@ use crate::{StoreError, Tx};
 pub(super) fn note(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
     let now = millis(tx.now());
     let ends = |open: &Open| {
-        let legs = open.hood.legs.keys().filter(|number| let_go(open, **number));
-        legs.filter_map(|number| end_of(open, *number, now)).collect::<Vec<_>>()
+        let legs = open.changed_legs().map(|leg| leg.number).filter(|leg| let_go(open, *leg));
+        legs.filter_map(|leg| end_of(open, leg, now)).collect::<Vec<_>>()
     };
     let rows: Vec<Vec<Value>> = batch.runs.values().map(|open| &**open).flat_map(ends).collect();
     let sql = Sql::of(

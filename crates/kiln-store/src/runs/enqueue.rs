@@ -41,7 +41,8 @@ pub(super) async fn move_in_queue(tx: &mut Tx<'_>, batch: &mut Batch) -> Result<
     let (mut gone, mut coming) = (Vec::new(), Vec::new());
     let mut hashes = HashMap::new();
     for open in batch.runs.values() {
-        for (number, leg) in &open.hood.legs {
+        for leg in open.changed_legs() {
+            let number = &leg.number;
             let before = open.before.jobs.get(number);
             let stays = before.is_some_and(|past| {
                 past.is_queued()

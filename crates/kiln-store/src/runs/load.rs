@@ -66,7 +66,7 @@ pub(super) async fn lock(
         let facts = known.facts(tx, id, number, &attempt).await?;
         let run = rows::attempt_of(&row, facts.plan.plan.clone())?;
         let mut open = Open::new(run, attempt, facts);
-        open.before.attempt = Some(row.into_values());
+        open.before.attempt = Some(open.attempt_now());
         batch.runs.insert(id, Box::new(open));
     }
     Ok(batch)

@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 
 use kiln_core::id::{JobId, RepoId, RunId};
 use kiln_core::run::{
-    AtHand, Effect, Group, Leg, LegNo, LegState, Neighbourhood, Node, Placement, Run, Scope,
+    AtHand, Cancel, Effect, Group, Leg, LegNo, LegState, Neighbourhood, Node, Placement, Run,
+    RunState, Scope,
 };
+use kiln_core::time::Timestamp;
+use kiln_core::value::Object;
 
 use super::facts::Facts;
 use super::rows::{self, Attempt, Job};
@@ -69,6 +72,8 @@ pub(super) struct Open {
     /// Its priority is another one: what waits is placed anew.
     pub(super) is_moved: bool,
     pub(super) before: Before,
+    /// Legs that are new or not as they were: see [`Self::find_changed`].
+    changed: Vec<LegNo>,
     pub(super) written: Written,
 }
 
@@ -84,10 +89,45 @@ pub(super) struct Written {
 /// Rows as they were loaded, to find those that changed. What is not here is new.
 #[derive(Debug, Default)]
 pub(super) struct Before {
-    pub(super) attempt: Option<Vec<Value>>,
+    pub(super) attempt: Option<PastAttempt>,
     pub(super) scopes: BTreeMap<u32, Scope>,
     pub(super) nodes: BTreeMap<u32, Node>,
     pub(super) jobs: BTreeMap<LegNo, PastJob>,
+}
+
+/// What can change of an attempt.
+#[derive(Debug, PartialEq)]
+pub(super) struct PastAttempt {
+    pub(super) state: RunState,
+    pub(super) cancel: Option<Cancel>,
+    pub(super) started: Option<Timestamp>,
+    ended: Option<Timestamp>,
+    group: Option<String>,
+    priority: i64,
+    jobs_made: i64,
+    /// How many scopes, nodes and legs it has.
+    parts: [u32; 3],
+}
+
+impl PastAttempt {
+    pub(super) fn of(run: &Run, attempt: &Attempt) -> Self {
+        Self {
+            state: run.state.clone(),
+            cancel: run.cancel.clone(),
+            started: attempt.started,
+            ended: attempt.ended,
+            group: run.group.clone(),
+            priority: attempt.priority,
+            jobs_made: attempt.jobs_made,
+            parts: [run.scopes, run.nodes, run.legs],
+        }
+    }
+
+    /// Whether lists of runs show something else by now: state, begin or end.
+    pub(super) fn shows_anew(&self, now: &Self) -> bool {
+        let shown = |attempt: &Self| (attempt.started, attempt.ended);
+        self.state != now.state || shown(self) != shown(now)
+    }
 }
 
 #[derive(Debug)]
@@ -100,7 +140,16 @@ pub(super) struct PastJob {
 
 impl PastJob {
     pub(super) fn of(leg: &Leg, job: &Job) -> Self {
-        Self { leg: leg.clone(), lane: job.lane, key: job.key, runner: job.runner }
+        // What never changes is not looked at again, and a matrix can be large.
+        let leg = Leg {
+            matrix: Object::default(),
+            state: leg.state.clone(),
+            group: leg.group.clone(),
+            outputs: leg.outputs.clone(),
+            note: leg.note.clone(),
+            ..*leg
+        };
+        Self { leg, lane: job.lane, key: job.key, runner: job.runner }
     }
 
     pub(super) fn is_queued(&self) -> bool {
@@ -122,6 +171,7 @@ impl Open {
             reasons: BTreeMap::new(),
             is_moved: false,
             before: Before::default(),
+            changed: Vec::new(),
             written: Written::default(),
         }
     }
@@ -136,8 +186,28 @@ impl Open {
         self.hood.legs.get(number).map(|leg| (self.hood.run.attempt, leg))
     }
 
+    pub(super) fn attempt_now(&self) -> PastAttempt {
+        PastAttempt::of(&self.hood.run, &self.attempt)
+    }
+
     pub(super) fn attempt_row(&self) -> Vec<Value> {
         rows::attempt_row(&self.hood.run, &self.attempt)
+    }
+
+    /// Looks once which legs are to be written: a run has many, and of most of them nothing is to be said.
+    pub(super) fn find_changed(&mut self) {
+        let is_changed = |leg: &&Leg| {
+            let Some(before) = self.before.jobs.get(&leg.number) else { return true };
+            let is_moved = self.is_moved && leg.state == LegState::Queued;
+            is_moved || !rows::is_same_job(before, leg, &self.jobs[&leg.number])
+        };
+        let changed = self.hood.legs.values().filter(is_changed).map(|leg| leg.number);
+        self.changed = changed.collect();
+    }
+
+    /// The legs that [`Self::find_changed`] has found.
+    pub(super) fn changed_legs(&self) -> impl Iterator<Item = &Leg> {
+        self.changed.iter().map(|number| &self.hood.legs[number])
     }
 
     // Rows that were brought before may have changed since: they stay as they are.
@@ -190,7 +260,7 @@ impl Open {
         }
         let Written { attempt, scopes, nodes, legs } = std::mem::take(&mut self.written);
         if attempt {
-            self.before.attempt = Some(self.attempt_row());
+            self.before.attempt = Some(self.attempt_now());
         }
         for number in scopes {
             self.before.scopes.insert(number, self.hood.scopes[&number].clone());

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use super::open::{Batch, Open, PastJob};
 use super::release::let_go;
-use super::rows::attempt_column as column;
 use crate::events::{self, EventKind};
 use crate::outbox::{self, Kind, Message};
 use crate::sql::{Sql, Value};
@@ -47,9 +46,9 @@ impl Order {
 pub(super) fn past_claims(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
     let mut rows: Vec<Vec<Value>> = Vec::new();
     for open in batch.runs.values() {
-        for (number, leg) in &open.hood.legs {
-            if !leg.state.is_done() && let_go(open, *number) {
-                let past = &open.before.jobs[number];
+        for leg in open.changed_legs() {
+            if !leg.state.is_done() && let_go(open, leg.number) {
+                let past = &open.before.jobs[&leg.number];
                 rows.push(past_claim(open, leg, past, millis(tx.now())));
             }
         }
@@ -128,13 +127,12 @@ fn run_events(open: &Open) -> Vec<EventKind> {
     let Some(before) = &open.before.attempt else {
         return vec![EventKind::RunCreated];
     };
-    let was_empty = |column: usize| before[column] == Value::Null;
     if let Some(Cancel { by, reason, forced, .. }) = open.hood.run.cancel.clone()
-        && (was_empty(column::CANCELLED_AT) || (forced && before[column::FORCED] == Value::Int(0)))
+        && before.cancel.as_ref().is_none_or(|before| forced && !before.forced)
     {
         events.push(EventKind::CancelAsked { by, reason, forced });
     }
-    if open.attempt.started.is_some() && was_empty(column::STARTED_AT) {
+    if open.attempt.started.is_some() && before.started.is_none() {
         events.push(EventKind::RunStarted);
     }
     events
@@ -142,14 +140,15 @@ fn run_events(open: &Open) -> Vec<EventKind> {
 
 fn end_event(open: &Open) -> Option<EventKind> {
     let RunState::Done(conclusion) = open.hood.run.state else { return None };
-    let new =
-        open.before.attempt.as_ref().is_none_or(|before| before[column::CONCLUSION] == Value::Null);
+    let past = open.before.attempt.as_ref();
+    let new = past.is_none_or(|past| !matches!(past.state, RunState::Done(_)));
     new.then_some(EventKind::RunDone { conclusion })
 }
 
 fn job_events(open: &Open) -> Vec<(Option<JobId>, EventKind)> {
     let mut events = Vec::new();
-    for (number, leg) in &open.hood.legs {
+    for leg in open.changed_legs() {
+        let number = &leg.number;
         let past = open.before.jobs.get(number).map(|past| &past.leg);
         if past.is_some_and(|past| past.state == leg.state && past.attempt == leg.attempt) {
             continue;

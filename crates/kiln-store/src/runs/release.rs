@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kiln_core::id::{JobId, OrgId, RepoId};
-use kiln_core::run::{Effect, LegNo, LegState};
+use kiln_core::run::{Effect, Leg, LegNo, LegState};
 
 use super::open::{Batch, Open};
 use crate::sql::{Sql, Value};
@@ -23,10 +23,9 @@ pub(crate) struct Used {
 pub(super) async fn end_leases(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
     let mut ended: BTreeMap<JobId, bool> = BTreeMap::new();
     for open in batch.runs.values() {
-        let legs = open.hood.legs.iter().filter(|(number, _)| let_go(open, **number));
-        ended.extend(
-            legs.map(|(number, leg)| (open.jobs[number].id, worked(open, *number, &leg.state))),
-        );
+        let legs = open.changed_legs().filter(|leg| let_go(open, leg.number));
+        let job = |leg: &Leg| (open.jobs[&leg.number].id, worked(open, leg.number, &leg.state));
+        ended.extend(legs.map(job));
     }
     let keys: Vec<Vec<Value>> = ended.keys().map(|job| vec![job.0.into()]).collect();
     // On SQLite, two statements cost less than one that returns what it deletes.
@@ -103,17 +102,18 @@ pub(crate) async fn charge(
     Ok(())
 }
 
-/// Where there is one writer, what a repository used lately is one row. Returns those that have none yet.
+/// Where there is one writer, what a repository used lately is one row, as old as the first charge in it: its time
+/// has an index, which would have to change as well. Returns those that have none yet.
 async fn add_to_charges(
     tx: &mut Tx<'_>,
     rows: Vec<Vec<Value>>,
 ) -> Result<Vec<Vec<Value>>, StoreError> {
     let sql = "UPDATE usage_deltas
-               SET seconds = seconds + $3, ended = ended + $4, took = took + $5, at = $6
+               SET seconds = seconds + $3, ended = ended + $4, took = took + $5
                WHERE id = (SELECT id FROM usage_deltas WHERE repo_id = $2 AND org_id = $1 LIMIT 1)";
     let mut missing = Vec::new();
     for row in rows {
-        if tx.execute(sql, &row).await? == 0 {
+        if tx.execute(sql, &row[..5]).await? == 0 {
             missing.push(row);
         }
     }

@@ -140,16 +140,10 @@ pub(super) static JOBS: LazyLock<Table> = LazyLock::new(|| {
 });
 
 /// Where the columns of an attempt stand that are looked at by themselves.
-pub(super) mod attempt_column {
-    pub(in super::super) const STATE: usize = 13;
-    pub(in super::super) const CONCLUSION: usize = 14;
-    pub(in super::super) const FORCED: usize = 18;
-    pub(in super::super) const CANCELLED_AT: usize = 19;
-    pub(in super::super) const JOBS_MADE: usize = 23;
-    pub(in super::super) const STARTED_AT: usize = 24;
-    pub(in super::super) const ENDED_AT: usize = 25;
-}
-use attempt_column::{CONCLUSION, ENDED_AT, JOBS_MADE, STARTED_AT, STATE};
+const STATE: usize = 13;
+const JOBS_MADE: usize = 23;
+const STARTED_AT: usize = 24;
+const ENDED_AT: usize = 25;
 
 /// One job of an attempt begins at one of its steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -359,8 +353,8 @@ pub(super) fn attempt_row(run: &Run, attempt: &Attempt) -> Vec<Value> {
         millis(attempt.created).into(),
         attempt.from.map(|from| from.node).into(),
         attempt.from.map(|from| from.step).into(),
-        state.into(),
-        conclusion.into(),
+        Value::Word(state),
+        conclusion.map_or(Value::Null, Value::Word),
         run.group.as_deref().into(),
         cancel.map(|cancel| cancel.by.as_str()).into(),
         cancel.map(|cancel| cancel.reason.as_str()).into(),
@@ -373,11 +367,6 @@ pub(super) fn attempt_row(run: &Run, attempt: &Attempt) -> Vec<Value> {
         time(attempt.started),
         time(attempt.ended),
     ]
-}
-
-/// Whether two rows of an attempt differ in what lists of runs show: state, conclusion, begin and end.
-pub(super) fn shows_anew(before: &[Value], now: &[Value]) -> bool {
-    [STATE, CONCLUSION, STARTED_AT, ENDED_AT].iter().any(|column| before[*column] != now[*column])
 }
 
 pub(super) fn scope_of(row: &Row, plan: &Plan) -> Result<Scope, StoreError> {
@@ -492,8 +481,8 @@ pub(super) fn node_row(run: &Run, node: &Node) -> Vec<Value> {
         node.scope.into(),
         Value::Int(i64::try_from(node.job).unwrap_or(i64::MAX)),
         node.run_attempt.into(),
-        state.into(),
-        conclusion.into(),
+        Value::Word(state),
+        conclusion.map_or(Value::Null, Value::Word),
         needs_remaining.into(),
         node.ancestry.failed.into(),
         node.ancestry.cancelled.into(),
@@ -644,8 +633,8 @@ pub(super) fn moved_row(leg: &Leg, job: &Job) -> Vec<Value> {
     let (state, conclusion, ..) = leg_state(&leg.state);
     vec![
         job.id.0.into(),
-        state.into(),
-        conclusion.into(),
+        Value::Word(state),
+        conclusion.map_or(Value::Null, Value::Word),
         last_runner(leg, job).into(),
         leg.attempt.into(),
         time(leg.timings.claimed),
@@ -658,8 +647,8 @@ pub(super) fn moved_row(leg: &Leg, job: &Job) -> Vec<Value> {
 fn job_changing(leg: &Leg, job: &Job) -> [Value; 20] {
     let (state, conclusion, _, wake) = leg_state(&leg.state);
     [
-        state.into(),
-        conclusion.into(),
+        Value::Word(state),
+        conclusion.map_or(Value::Null, Value::Word),
         last_runner(leg, job).into(),
         leg.attempt.into(),
         leg.retries.into(),
@@ -701,20 +690,17 @@ fn leg_state(
 
 #[cfg(test)]
 mod tests {
-    use super::{ATTEMPTS, attempt_column as column};
+    use super::*;
 
     #[test]
     fn columns_stand_where_they_are_looked_for() {
         let columns = ATTEMPTS.columns();
         let columns: Vec<&str> = columns.split(", ").collect();
         let expected = [
-            (column::STATE, "t.state"),
-            (column::CONCLUSION, "t.conclusion"),
-            (column::FORCED, "t.cancel_forced"),
-            (column::CANCELLED_AT, "t.cancelled_at"),
-            (column::JOBS_MADE, "t.jobs_made"),
-            (column::STARTED_AT, "t.started_at"),
-            (column::ENDED_AT, "t.ended_at"),
+            (STATE, "t.state"),
+            (JOBS_MADE, "t.jobs_made"),
+            (STARTED_AT, "t.started_at"),
+            (ENDED_AT, "t.ended_at"),
         ];
         for (at, name) in expected {
             assert_eq!(columns[at], name);

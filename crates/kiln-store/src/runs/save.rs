@@ -17,6 +17,7 @@ pub(super) async fn save(tx: &mut Tx<'_>, batch: &mut Batch) -> Result<(), Store
     for open in batch.runs.values_mut() {
         name_new_jobs(open)?;
         note_times(open, tx.now());
+        open.find_changed();
     }
     enqueue::move_in_queue(tx, batch).await?;
     write_rows(tx, batch)?;
@@ -119,19 +120,20 @@ fn write_rows(tx: &mut Tx<'_>, batch: &mut Batch) -> Result<(), StoreError> {
         (Writes::default(), Writes::default(), Writes::default());
     let (mut runs, mut moved) = (Vec::new(), Vec::new());
     for open in batch.runs.values_mut() {
-        let row = open.attempt_row();
+        let now = open.attempt_now();
         let (run, before) = (&open.hood.run, &open.before);
         // A new run was written as queued.
         let shown = before.attempt.as_ref().map_or_else(
             || run.attempt > 1 || run.state != RunState::Active,
-            |before| rows::shows_anew(before, &row),
+            |before| before.shows_anew(&now),
         );
         if shown {
             runs.push(run_row(open));
         }
         let mut written = Written::default();
-        let is_same = before.attempt.as_ref().map(|before| *before == row);
-        written.attempt = attempts.add(is_same, |is_same| is_same, || row);
+        let before_attempt = before.attempt.as_ref();
+        written.attempt =
+            attempts.add(before_attempt, |before| *before == now, || open.attempt_row());
         for scope in open.hood.scopes.values() {
             let is_same = |before| rows::is_same_scope(before, scope);
             let before = before.scopes.get(&scope.number);
@@ -146,7 +148,7 @@ fn write_rows(tx: &mut Tx<'_>, batch: &mut Batch) -> Result<(), StoreError> {
                 written.nodes.push(node.number);
             }
         }
-        for leg in open.hood.legs.values() {
+        for leg in open.changed_legs() {
             let job = &open.jobs[&leg.number];
             let before = before.jobs.get(&leg.number);
             if before.is_some_and(|before| rows::is_same_job(before, leg, job)) {
@@ -212,7 +214,7 @@ fn write_timers(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), StoreError> {
             LegState::Waiting(Wait::Backoff { until }) => Some(*until),
             _ => None,
         };
-        for leg in open.hood.legs.values() {
+        for leg in open.changed_legs() {
             let before = open.before.jobs.get(&leg.number).and_then(|past| until(&past.leg.state));
             let key = || vec![open.id().0.into(), run.attempt.into(), leg.number.into()];
             match (before, until(&leg.state)) {
