@@ -8,6 +8,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::types::ValueRef;
 use rusqlite::{CachedStatement, OpenFlags, params_from_iter};
 
+use super::frames;
 use crate::StoreError;
 use crate::runs::Memory;
 use crate::sql::{Row, Value, for_sqlite};
@@ -102,7 +103,12 @@ fn changes_runs(sql: &str) -> bool {
 impl Connection {
     /// The connection that writes.
     pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
-        let connection = rusqlite::Connection::open(path)?;
+        let connection = match frames::vfs() {
+            Some(vfs) => {
+                rusqlite::Connection::open_with_flags_and_vfs(path, OpenFlags::default(), vfs)?
+            }
+            None => rusqlite::Connection::open(path)?,
+        };
         // NORMAL: a commit is not flushed by SQLite; see `flush`, which does it before anything is answered.
         // The cache holds all pages that a batch changes, or they would go to the log more than once; a
         // long log, because a page that changes all the time goes back into the file once in its length.

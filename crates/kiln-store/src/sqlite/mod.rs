@@ -2,6 +2,7 @@
 
 mod connection;
 mod flush;
+mod frames;
 mod readers;
 mod writer;
 
