@@ -345,13 +345,13 @@ pub(crate) async fn blocking<T: Send + 'static>(
 }
 
 /// Begins with what may block.
-fn start<T: Send + 'static>(
+pub(crate) fn start<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> JoinHandle<io::Result<T>> {
     tokio::task::spawn_blocking(work)
 }
 
-async fn end<T>(work: JoinHandle<io::Result<T>>) -> io::Result<T> {
+pub(crate) async fn end<T>(work: JoinHandle<io::Result<T>>) -> io::Result<T> {
     work.await.unwrap_or_else(|error| Err(io::Error::other(error)))
 }
 

@@ -2,19 +2,18 @@
 
 use std::fs::File;
 use std::io::{self, IoSliceMut};
-use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
-use rustix::fs::{Advice, fadvise};
 use rustix::io::{ReadWriteFlags, preadv2};
+use tokio::task::JoinHandle;
 
-use crate::Content;
 use crate::buffers::Buffers;
-use crate::disk::{blocking, failed};
+use crate::disk::{end, failed, start};
+use crate::{BlobError, Content};
 
 /// How much is read at a time. Who sends it finds it in the cache of the processor that read it.
 const PIECE: usize = 256 << 10;
@@ -22,74 +21,104 @@ const PIECE: usize = 256 << 10;
 const SPARE: usize = 16;
 /// A smaller piece gets memory of its own: whoever keeps it would keep a whole buffer.
 const SMALL: usize = 64 << 10;
-/// How much the disk is told to bring when it had to be waited for.
-const AHEAD: u64 = 4 << 20;
 
 static BUFFERS: LazyLock<Buffers> = LazyLock::new(|| Buffers::new(PIECE, SPARE));
 
 /// The bytes of an open file. Nothing is read before somebody asks.
 pub(crate) fn pieces_of(file: File, name: String, range: Range<u64>) -> Content {
-    let file = Arc::new(file);
-    let pieces = stream::unfold(Some(range), move |rest| {
-        let (file, name) = (Arc::clone(&file), name.clone());
-        async move {
-            let rest = rest.filter(|rest| !rest.is_empty())?;
-            match next(file, rest.clone()).await {
-                Ok(piece) => {
-                    let from = rest.start + piece.len() as u64;
-                    Some((Ok(piece), Some(from..rest.end)))
-                }
-                Err(error) => Some((Err(failed("read", &name, error)), None)),
-            }
-        }
+    let pieces = Pieces { file: Arc::new(file), name, rest: range, coming: None };
+    let pieces = stream::unfold(pieces, async |mut pieces| {
+        let piece = pieces.next().await?;
+        Some((piece, pieces))
     });
     pieces.boxed()
 }
 
-/// What the system has in memory is copied at once; another thread waits for the disk.
-async fn next(file: Arc<File>, rest: Range<u64>) -> io::Result<Bytes> {
-    let end = rest.end.min(rest.start.saturating_add(PIECE as u64));
-    let here = rest.start..end;
-    if let Some(piece) = read(here.clone(), |bytes| Ok(read_now(&file, bytes, here.start)))? {
-        return Ok(piece);
-    }
-    let waited = blocking(move || {
-        // Advice that is not taken costs only time.
-        let _ = fadvise(&*file, here.start, NonZeroU64::new(AHEAD), Advice::WillNeed);
-        read(here.clone(), |bytes| file.read_exact_at(bytes, here.start).map(|()| bytes.len()))
-    });
-    waited.await?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+/// What the system has in memory is copied at once, by whoever sends it. From the first piece on for which the disk
+/// must be waited for, another thread reads the next one while one is on its way.
+struct Pieces {
+    file: Arc<File>,
+    name: String,
+    rest: Range<u64>,
+    coming: Option<JoinHandle<io::Result<Bytes>>>,
 }
 
-/// How much of this was in memory and is copied. Not every file system can tell; whoever waits then hears what
-/// else is wrong.
-fn read_now(file: &File, bytes: &mut [u8], from: u64) -> usize {
-    preadv2(file, &mut [IoSliceMut::new(bytes)], from, ReadWriteFlags::NOWAIT).unwrap_or(0)
+impl Pieces {
+    async fn next(&mut self) -> Option<Result<Bytes, BlobError>> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let piece = match self.coming.take() {
+            None => match self.read_now() {
+                Some(piece) => return Some(Ok(self.taken(piece))),
+                None => end(self.begin()).await,
+            },
+            Some(coming) => end(coming).await,
+        };
+        match piece {
+            Ok(piece) => {
+                let piece = self.taken(piece);
+                self.coming = (!self.rest.is_empty()).then(|| self.begin());
+                Some(Ok(piece))
+            }
+            Err(error) => {
+                self.rest = 0..0;
+                Some(Err(failed("read", &self.name, error)))
+            }
+        }
+    }
+
+    fn taken(&mut self, piece: Bytes) -> Bytes {
+        self.rest.start += piece.len() as u64;
+        piece
+    }
+
+    /// How long the next piece is.
+    fn length(&self) -> usize {
+        usize::try_from(self.rest.end - self.rest.start).unwrap_or(usize::MAX).min(PIECE)
+    }
+
+    /// What is in memory of the next piece; nothing if somebody would have to wait. Not every file system can tell, and
+    /// whoever waits then hears what else is wrong.
+    fn read_now(&self) -> Option<Bytes> {
+        let now = |bytes: &mut [u8]| {
+            let mut bytes = [IoSliceMut::new(bytes)];
+            let read = preadv2(&self.file, &mut bytes, self.rest.start, ReadWriteFlags::NOWAIT);
+            Ok(read.unwrap_or(0))
+        };
+        filled(self.length(), now).ok().filter(|piece| !piece.is_empty())
+    }
+
+    /// Begins to read the next piece.
+    fn begin(&self) -> JoinHandle<io::Result<Bytes>> {
+        let (file, from, length) = (Arc::clone(&self.file), self.rest.start, self.length());
+        start(move || filled(length, |bytes| file.read_exact_at(bytes, from).map(|()| bytes.len())))
+    }
 }
 
-/// A piece that is filled by `fill`, as far as it was; nothing if it was not at all.
-fn read(
-    range: Range<u64>,
-    fill: impl FnOnce(&mut [u8]) -> io::Result<usize>,
-) -> io::Result<Option<Bytes>> {
-    let length = usize::try_from(range.end - range.start).expect("a piece is small");
-    if length > SMALL {
-        let mut buffer = BUFFERS.take();
-        let filled = fill(&mut buffer.as_mut()[..length])?;
-        return Ok((filled > 0).then(|| buffer.freeze(filled)));
+/// A piece as far as it was filled.
+fn filled(length: usize, fill: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> io::Result<Bytes> {
+    if length <= SMALL {
+        let mut bytes = vec![0; length];
+        let length = fill(&mut bytes)?;
+        bytes.truncate(length);
+        return Ok(bytes.into());
     }
-    let mut bytes = vec![0; length];
-    let filled = fill(&mut bytes)?;
-    bytes.truncate(filled);
-    Ok((filled > 0).then(|| bytes.into()))
+    let mut buffer = BUFFERS.take();
+    let length = fill(&mut buffer.as_mut()[..length])?;
+    if length <= SMALL {
+        return Ok(Bytes::copy_from_slice(&buffer.as_ref()[..length]));
+    }
+    Ok(buffer.freeze(length))
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
 
+    use rustix::fs::{Advice, fadvise};
+
     use super::*;
-    use crate::BlobError;
 
     fn some(length: usize) -> Vec<u8> {
         (0..=250).cycle().take(length).collect()

@@ -14,7 +14,7 @@ use crate::{Gather, StoreError, Tx};
 const MOST: usize = 256;
 /// How many ways there are for news to PostgreSQL. Those of one run take the same, or they would wait for
 /// each other in the database. Claims go one after the other: two at a time would only pass over each
-/// other's jobs. The one writer of SQLite gets more done with fewer and larger batches.
+/// other's jobs. SQLite has one writer: what it hears while the disk flushes the news before goes on at once.
 const WAYS: usize = 2;
 
 /// How many batches of questions that change nothing are under way at once.
@@ -53,10 +53,10 @@ impl Traffic {
     /// Must be called where tokio runs.
     pub fn new(runs: &Runs, policy: Policy) -> Self {
         let store = runs.store().clone();
-        let ways = if store.file().is_none() { WAYS } else { 1 };
+        let (ways, abreast) = if store.file().is_none() { (WAYS, 1) } else { (1, 2) };
         let way = |_| {
             let runs = runs.clone();
-            Gather::new(MOST, 1, move |happened| {
+            Gather::new(MOST, abreast, move |happened| {
                 let runs = runs.clone();
                 Box::pin(async move { runs.happened(happened).await })
             })

@@ -136,7 +136,7 @@ async fn fetch(
     let open = move || {
         let length = (run.to - run.from) as usize;
         let bytes = joined(&pieces, length, buffers.take());
-        let bytes = bytes.ok_or_else(|| "it is shorter than its chunks".to_owned());
+        let bytes = bytes.ok_or_else(|| "it is not as long as its chunks".to_owned());
         Ok(bytes
             .and_then(|bytes| run.lines.iter().map(|line| chunk(&bytes, run.from, line)).collect()))
     };

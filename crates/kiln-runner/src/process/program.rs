@@ -1,28 +1,35 @@
-//! The pages of this program that are in memory.
+//! The pages of this program that are in its memory.
+#![expect(unsafe_code, reason = "pages can be let go only by address")]
 
 use std::fs;
 use std::ops::Range;
 
-use super::sys;
-
 /// Lets go of the program's code and constants, for the part that only the start needed: most of what an
-/// idle runner has in memory. What is needed again comes back from the file, page by page.
+/// idle runner has in its memory. The system keeps them as long as it has room; what is needed again comes back,
+/// page by page.
 pub fn let_go_of_start() {
     let Ok(maps) = fs::read_to_string("/proc/self/maps") else { return };
     let here = let_go_of_start as *const () as usize;
     for range in unchanging(&maps, here) {
-        sys::drop_pages(range);
+        let start = std::ptr::with_exposed_provenance_mut(range.start);
+        // SAFETY: it is a whole mapping of the program's file through which nobody can write, so that what comes
+        // back is what went.
+        unsafe { libc::madvise(start, range.len(), libc::MADV_DONTNEED) };
     }
 }
 
 /// Where the file that has `here` among its code is mapped and never written: its code and what comes before
-/// it. What comes behind may have been filled in by the loader, even if it cannot be written any more.
+/// it. What comes behind may have been filled in by the loader, even if it cannot be written any more. Code that is in
+/// no file would not come back.
 fn unchanging(maps: &str, here: usize) -> Vec<Range<usize>> {
     let mappings: Vec<Mapping<'_>> = maps.lines().filter_map(Mapping::parse).collect();
     let Some(code) = mappings.iter().position(|mapping| mapping.range.contains(&here)) else {
         return Vec::new();
     };
     let (file, until) = (mappings[code].file, code + 1);
+    if file.1 == "0" {
+        return Vec::new();
+    }
     let of_file = mappings.into_iter().take(until).filter(|mapping| mapping.file == file);
     of_file.filter(|mapping| !mapping.can_write).map(|mapping| mapping.range).collect()
 }
@@ -71,6 +78,8 @@ mod tests {
     fn code_that_is_nowhere_lets_nothing_go() {
         assert!(unchanging(MAPS, 0x1000).is_empty());
         assert!(unchanging("no map\n", 0x1000).is_empty());
+        let unpacked = MAPS.replace("fe:00 1234  /usr/bin/kiln", "00:00 0");
+        assert!(unchanging(&unpacked, 0x55d0_c100_0000).is_empty());
     }
 
     #[test]

@@ -1,14 +1,13 @@
-//! What no safe crate offers of the system. The only unsafe code of this crate.
+//! What no safe crate offers of the system.
 #![expect(
     unsafe_code,
-    reason = "wait4 with resource usage, waitid with the pid, ignored signals, what a process does before it becomes \
-              the program, and pages that are let go have no safe wrapper"
+    reason = "wait4 with resource usage, waitid with the pid, ignored signals, and what a process does before it becomes \
+              the program have no safe wrapper"
 )]
 
 use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
-use std::ops::Range;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -77,14 +76,6 @@ pub(super) fn join(command: &mut std::process::Command, groups: Vec<File>) {
 fn write_zero(group: &File) -> io::Result<()> {
     rustix::io::write(group, b"0")?;
     Ok(())
-}
-
-/// Takes these pages out of memory; the next look at one brings it back from its file.
-pub(super) fn drop_pages(range: Range<usize>) {
-    let start = std::ptr::with_exposed_provenance_mut(range.start);
-    // SAFETY: the caller names whole mappings of a file that nobody can write to through them, so that what
-    // comes back is what went.
-    unsafe { libc::madvise(start, range.len(), libc::MADV_DONTNEED) };
 }
 
 fn usage_of(usage: &libc::rusage) -> Usage {

@@ -56,7 +56,7 @@ pub(super) async fn show(
             }))
         } @else {
             form.row method="get" role="search" {
-                label { span { "Keys that begin with" } input name="key" value=(which.key) data-search=""; }
+                label { span { "Keys that begin with" } input #search name="key" value=(which.key); }
                 button type="submit" { "Show" }
             }
             @if caches.is_empty() { p.calm { "No key begins like this." } } @else {

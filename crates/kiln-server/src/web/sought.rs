@@ -39,7 +39,7 @@ impl Sought {
     pub(super) fn form(&self, base: &str, label: &str, hint: &str) -> Markup {
         html! {
             form.filter method="get" action=(base) role="search" aria-label=(label) {
-                label { span { "Search" } input type="search" name="q" value=(self.text()) placeholder=(hint); }
+                label { span { "Search" } input #search type="search" name="q" value=(self.text()) placeholder=(hint); }
                 div.do {
                     button type="submit" { "Filter" }
                     @if !self.is_plain() { a.quiet href=(base) { "Clear" } }

@@ -10,7 +10,8 @@ use crate::sql::{Row, Sql, Value};
 use crate::tx::millis;
 use crate::{StoreError, Tx};
 
-/// What was charged before this is in `usage` by now.
+/// What was charged before this is in `usage` by now, or will be as soon as somebody adds it up again. On SQLite charges
+/// count as old as the first of them.
 const UNFOLDED: Duration = Duration::from_mins(1);
 
 #[derive(Debug, Default)]

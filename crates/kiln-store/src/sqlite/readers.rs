@@ -25,6 +25,7 @@ impl Readers {
         Ok(Self { idle, free: Arc::new(Semaphore::new(READERS)) })
     }
 
+    /// Whoever asks must look for the answer: until then it takes the turn of somebody else.
     pub(crate) async fn read<T, F>(self: &Arc<Self>, work: F) -> Result<T, StoreError>
     where
         F: AsyncFn(&mut Tx<'_>) -> Result<T, StoreError> + Send + Sync + 'static,

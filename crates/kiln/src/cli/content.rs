@@ -157,7 +157,7 @@ pub(crate) enum CacheCommand {
         #[arg(long, conflicts_with_all = ["repo", "server", "context", "token"])]
         local: bool,
 
-        /// The repository [default: the one around you]
+        /// The repository, or a pasted address of one of its pages [default: the one around you]
         #[arg(long, value_name = "OWNER/NAME")]
         repo: Option<String>,
 
@@ -190,7 +190,7 @@ pub(crate) enum CacheCommand {
         #[arg(long, conflicts_with_all = ["repo", "server", "context", "token"])]
         local: bool,
 
-        /// The repository [default: the one around you]
+        /// The repository, or a pasted address of one of its pages [default: the one around you]
         #[arg(long, value_name = "OWNER/NAME")]
         repo: Option<String>,
 
@@ -208,7 +208,7 @@ pub(crate) enum CacheCommand {
         #[arg(long, conflicts_with_all = ["repo", "server", "context", "token"])]
         local: bool,
 
-        /// The repository [default: the one around you]
+        /// The repository, or a pasted address of one of its pages [default: the one around you]
         #[arg(long, value_name = "OWNER/NAME")]
         repo: Option<String>,
 

@@ -92,7 +92,7 @@ pub(crate) struct RunnerShowArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct RunnerArgs {
-    /// The runner: its name, slug or number
+    /// The runner: its name, slug, number, or the pasted address of its page
     #[arg(value_name = "RUNNER")]
     pub(crate) runner: String,
 

@@ -279,7 +279,10 @@ impl Viewer {
         self.ready.extend(last.map(Told::Lines));
         let job = self.job;
         let read = async move |tx: &mut Tx<'_>| runs::view(tx, FIND, job.run(), None).await;
-        let view = self.app.store.read(read).await.map_err(io::Error::other)?;
+        // In a task of its own: a viewer is not always asked for more, and must not keep the turn of others to read.
+        let store = self.app.store.clone();
+        let reading = tokio::spawn(async move { store.read(read).await });
+        let view = reading.await.map_err(io::Error::other)?.map_err(io::Error::other)?;
         let found = view.jobs.into_iter().find(|own| own.id == job);
         let again = found.as_ref().filter(|found| !found.state.is_done() && !self.one_claim);
         if again.is_some() {

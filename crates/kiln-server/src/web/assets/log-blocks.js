@@ -187,7 +187,7 @@ function fill(first, last, html) {
 }
 
 // What one looks at stays where it is while boxes above it become higher or lower.
-function steadily(change) {
+export function steadily(change) {
   const line = document.elementFromPoint(innerWidth / 2, innerHeight / 2)?.closest('#log .l');
   const before = line?.getBoundingClientRect().top;
   change();
@@ -304,8 +304,8 @@ export async function show(line) {
   let there = row(wanted);
   if (there?.matches('.same:not(.shown)')) {
     let first = there;
-    while (first.matches('.same')) first = first.previousElementSibling;
-    repeat(first, true);
+    while (first?.matches('.same')) first = first.previousElementSibling;
+    if (first) repeat(first, true);
   }
   while (there && !there.getClientRects().length) there = there.previousElementSibling;
   there?.scrollIntoView({ block: 'center' });
@@ -326,7 +326,7 @@ export function place(node, line) {
     block = empty(i);
     chunks[c].append(block);
     loaded.add(i);
-    forget(list, middle);
+    steadily(() => forget(list, middle));
   }
   if (node.classList.contains('l') && row(line)) return;
   // A block that is not here yet brings its lines when it is looked at. One that is on its way may lack these.

@@ -44,11 +44,11 @@ export async function named() {
     const [from, to] = [Number(range[1]), Number(range[2] ?? range[1])].sort((a, b) => a - b);
     return { from, to };
   }
-  const step = /^#step:(\d+)(?::(\d+))?$/.exec(location.hash);
+  const step = /^#step:(\d+)(?::(\d+)(?:-(\d+))?)?$/.exec(location.hash);
   const first = step && await numberOf({ first_of: step[1] });
   if (!first) return null;
-  const line = first + Math.max(1, Number(step[2] ?? 1)) - 1;
-  return { from: line, to: line };
+  const [from, to] = [step[2] ?? 1, step[3] ?? step[2] ?? 1].map((line) => first + Math.max(1, Number(line)) - 1);
+  return { from: Math.min(from, to), to: Math.max(from, to) };
 }
 export const isNamed = () => /^#(L|step:)\d/.test(location.hash);
 export async function go() {

@@ -95,8 +95,14 @@ export async function jump(by) {
   tell();
   const line = hits[current];
   choose({ from: line, to: line });
-  await show(line);
+  if (list.hidden) await show(line);
+  else point(line);
   highlight();
+}
+// Where only hits are shown, the log itself is not there.
+function point(line) {
+  for (const one of rows.querySelectorAll('.l')) one.classList.toggle('chosen', Number(one.querySelector('.n')?.dataset.n) === line);
+  rows.querySelector('.l.chosen')?.scrollIntoView({ block: 'center' });
 }
 function mark(block) {
   for (const one of block.querySelectorAll('.l')) one.classList.toggle('hit', hitLines.has(number(one)));

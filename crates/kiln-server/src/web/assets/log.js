@@ -1,6 +1,6 @@
 // The page of a log: its parts are modules of their own. Here are steps, times, keys, and how it all begins.
 
-import { drawn, folds, lay, log, number, onPaint, row, show, soon, state } from './log-blocks.js';
+import { drawn, folds, lay, log, number, onPaint, row, show, soon, state, steadily } from './log-blocks.js';
 import { choose, chosen, go, goTo, isNamed, numberOf } from './log-lines.js';
 import { jump, list } from './log-search.js';
 import { follow, isOver, toEnd } from './log-live.js';
@@ -56,7 +56,7 @@ times.hidden = false;
 times.addEventListener('click', () => {
   mode = modes[(modes.indexOf(mode) + 1) % modes.length];
   keep('kiln.times', mode);
-  stamp();
+  steadily(stamp);
 });
 function wrapped(on) {
   for (const one of [log, list]) one.classList.toggle('wrap', on);
@@ -64,7 +64,7 @@ function wrapped(on) {
   keep('kiln.wrap', on);
 }
 wrap.hidden = false;
-wrap.addEventListener('click', () => { wrapped(!log.classList.contains('wrap')); soon(); });
+wrap.addEventListener('click', () => { steadily(() => wrapped(!log.classList.contains('wrap'))); soon(); });
 
 // Keys
 
@@ -109,7 +109,10 @@ stamp();
 wrapped(kept('kiln.wrap', 'true') !== 'false');
 log.classList.add('on');
 lay();
-if (isNamed()) go();
-else if (!isOver()) toEnd();
+if (isNamed()) {
+  go();
+  // When a page is loaded, browsers scroll once more to what its address names, and put it below what stays on top.
+  if (document.readyState !== 'complete') addEventListener('load', () => requestAnimationFrame(go), { once: true });
+} else if (!isOver()) toEnd();
 else if (firstError()) show(firstError());
 follow();

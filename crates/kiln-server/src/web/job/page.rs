@@ -95,6 +95,12 @@ fn head(visitor: &Visitor, about: &About<'_>) -> Markup {
             }
             (claims::list(job))
         }
+        @if named.run.attempt != job.run_attempt {
+            p.notice {
+                "This is from attempt " (job.run_attempt) " of the run. "
+                a href=(run) { "The current one is " (named.run.attempt) } "."
+            }
+        }
     }
 }
 

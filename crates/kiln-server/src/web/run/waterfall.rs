@@ -80,6 +80,8 @@ fn folded(drawn: &Drawn<'_>, group: &Group<'_>, on_path: bool) -> Markup {
     let ended = group.legs.iter().map(|leg| leg.timings.ended).collect::<Option<Vec<_>>>();
     let ended = ended.and_then(|ended| ended.into_iter().max());
     let worked = began.map(|began| drawn.axis.piece(began, ended.unwrap_or(drawn.last)));
+    let queued = group.legs.iter().filter_map(|leg| leg.timings.queued).min();
+    let waited = queued.map(|queued| (queued, began.unwrap_or(drawn.last)));
     html! {
         li {
             details.fold id={ "waterfall-" (group.legs[0].node) } open[look.is_bad()] {
@@ -88,7 +90,7 @@ fn folded(drawn: &Drawn<'_>, group: &Group<'_>, on_path: bool) -> Markup {
                         (look.icon()) span { (group.label()) } span.number { (group.count()) }
                         @if on_path { (groups::sign()) }
                     }
-                    (bar(look, None, worked))
+                    (bar(&drawn.axis, look, waited, worked))
                     (parts::clocked(began, ended))
                 }
                 ol {
@@ -109,7 +111,7 @@ fn row(drawn: &Drawn<'_>, job: &Seen, on_path: bool) -> Markup {
     let (look, times, axis) = (Look::of_job(job), job.timings, &drawn.axis);
     let began = start(job);
     let until = began.or(times.ended).unwrap_or(drawn.last);
-    let waited = times.queued.map(|queued| axis.piece(queued, until));
+    let waited = times.queued.map(|queued| (queued, until));
     let worked = began.map(|began| axis.piece(began, times.ended.unwrap_or(drawn.last)));
     html! {
         div.row {
@@ -121,7 +123,7 @@ fn row(drawn: &Drawn<'_>, job: &Seen, on_path: bool) -> Markup {
                 }
                 @if on_path { (groups::sign()) }
             }
-            (bar(look, waited, worked))
+            (bar(axis, look, waited, worked))
             (parts::clocked(began, times.ended))
             @if !matches!(look, Look::Success | Look::Running) || job.reused.is_some() {
                 p.about { (look.word()) ": " (list::reason(job)) }
@@ -130,10 +132,21 @@ fn row(drawn: &Drawn<'_>, job: &Seen, on_path: bool) -> Markup {
     }
 }
 
-fn bar(look: Look, waited: Option<(u64, u64)>, worked: Option<(u64, u64)>) -> Markup {
+fn bar(
+    axis: &Axis,
+    look: Look,
+    waited: Option<(Timestamp, Timestamp)>,
+    worked: Option<(u64, u64)>,
+) -> Markup {
+    let wait = waited.map(|(from, to)| (axis.piece(from, to), to.since(from)));
+    let label = match wait {
+        Some((_, wait)) => format!("{}, waited {}", look.word(), parts::length(wait)),
+        None => look.word().to_owned(),
+    };
     html! {
-        svg viewBox={ "0 0 " (WIDTH) " 16" } preserveAspectRatio="none" role="img" aria-label=(look.word()) {
-            @if let Some((x, width)) = waited { rect.wait x=(x) y="5" width=(width) height="6" rx="2" {} }
+        svg viewBox={ "0 0 " (WIDTH) " 16" } preserveAspectRatio="none" role="img" aria-label=(label) {
+            title { (label) }
+            @if let Some(((x, width), _)) = wait { rect.wait x=(x) y="5" width=(width) height="6" rx="2" {} }
             @if let Some((x, width)) = worked { rect.work.(look.class()) x=(x) y="1" width=(width) height="14" rx="2" {} }
         }
     }

@@ -199,6 +199,22 @@ async fn lines_that_say_the_same_are_one_with_a_number(server: Server) {
 }
 
 on_both! {
+    /// O2: pages keep blocks of 200 lines, and unfold what is in one of them.
+    what_is_folded_lies_in_one_block
+}
+
+async fn what_is_folded_lies_in_one_block(server: Server) {
+    let world = World::new(&server).await;
+    let browser = Browser::of(&world.ada).await;
+    print(&server, &world, 0, &vec![(0, 0, "the same"); 450]).await;
+    let page = browser.get(&world.job("/lines?from=1&count=450")).await.expect(200);
+    assert_eq!(page.text.matches("class=\"more\"").count(), 3);
+    let page =
+        page.has(&["id=\"L1\"", "class=\"l same\" id=\"L200\"", "× 200</button>", "× 50</button>"]);
+    page.has(&["class=\"l\" id=\"L201\"", "class=\"l\" id=\"L401\""]).lacks(&["× 450", "× 400"]);
+}
+
+on_both! {
     /// O2
     a_group_ends_where_it_says_so_or_the_next_begins_or_its_step_ends
 }
@@ -297,7 +313,12 @@ async fn the_first_error_is_that_of_the_attempt_one_looks_at(server: Server) {
     assert_eq!(second.location(), world.path("?attempt=2"));
     browser.get(&world.path("/error?attempt=9")).await.expect(404);
     let seen = browser.get(&world.job("")).await.expect(200);
-    seen.has(&["broken", "data-line=\"2\""]);
+    seen.has(&[
+        "broken",
+        "data-line=\"2\"",
+        "This is from attempt 1 of the run",
+        "The current one is 2",
+    ]);
 }
 
 on_both! {

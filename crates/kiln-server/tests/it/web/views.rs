@@ -52,6 +52,7 @@ async fn all_views_fold_matrices_and_say_why_and_what_held_it_up(server: Server)
         "aria-label=\"On the critical path\"",
         meaning,
         "Failed: ",
+        "aria-label=\"Failed, waited ",
     ]);
     // The job before, the matrix, the leg that ended last, and the legend.
     assert_eq!(waterfall.text.matches("aria-label=\"On the critical path\"").count(), 4);

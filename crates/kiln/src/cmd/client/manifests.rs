@@ -8,7 +8,7 @@ use kiln_core::time::Timestamp;
 use kiln_proto::manifest::{Claim, Manifest, NewManifest, Resource};
 use reqwest::Method;
 
-use super::{print_json, print_list};
+use super::{named, print_json, print_list};
 use crate::Outcome;
 use crate::cli::{ManifestsArgs, ManifestsCommand, ServerArgs};
 use crate::client::Client;
@@ -22,13 +22,16 @@ pub(super) async fn run(args: &ManifestsArgs, console: &mut Console) -> Result<O
             return list(owner, *limit, server, console).await;
         }
         ManifestsCommand::Create { owner, run, keep, for_ever, server } => {
-            let new = NewManifest {
-                owner: owner.clone(),
-                run: run.clone(),
-                retention: keep.map(|keep| keep.as_secs()),
-                for_ever: *for_ever,
+            let (client, run) = match run {
+                Some(run) => {
+                    let (client, run) = named(run, server)?;
+                    (client, Some(run.run().slug()))
+                }
+                None => (Client::open(server)?, None),
             };
-            (Client::open(server)?.post(&["manifests"]).body(&new).json().await?, server)
+            let retention = keep.map(|keep| keep.as_secs());
+            let new = NewManifest { owner: owner.clone(), run, retention, for_ever: *for_ever };
+            (client.post(&["manifests"]).body(&new).json().await?, server)
         }
         ManifestsCommand::Show { manifest, server } => {
             (Client::open(server)?.get(&["manifests", manifest]).json().await?, server)

@@ -185,6 +185,11 @@ fn walks(chrome: &Chrome) {
     assert_eq!(at(), first + 1);
     chrome.script("location.hash = '#step:1:2'");
     chrome.until("a line of a step", "return document.querySelector('.l.chosen')?.id === 'L2'");
+    chrome.script("location.hash = '#step:1:2-3'");
+    chrome.until(
+        "lines of a step",
+        "return [...document.querySelectorAll('.l.chosen')].map((one) => one.id).join() === 'L2,L3'",
+    );
 }
 
 /// What there is to say at the end is on the page without another look.

@@ -179,7 +179,10 @@ fn a_red_run_leads_to_its_error_and_its_log_is_searched() {
     chrome.click(".runs .error-link");
     chrome.until("the error is in sight", "
         const row = document.querySelector('.l.error.chosen');
-        return row && row.getBoundingClientRect().top > 0 && row.getBoundingClientRect().bottom < innerHeight");
+        const tools = document.querySelector('.log-tools').getBoundingClientRect().bottom;
+        const box = row?.getBoundingClientRect();
+        const above = [...document.querySelectorAll('#log .l')].map((one) => one.getBoundingClientRect().top).filter((top) => top > tools && top < box?.top);
+        return document.readyState === 'complete' && above.length >= 8 && box.bottom < innerHeight - 100");
     let text = chrome.script("return document.querySelector('.l.error.chosen').innerText");
     assert!(
         text.as_str().is_some_and(|text| text.contains("assertion failed: left == right")),
@@ -231,6 +234,15 @@ fn searches(chrome: &Chrome) {
         "only hits are shown",
         "return document.querySelectorAll('#only-hits .l').length === 2",
     );
+    for hit in [2, 1] {
+        chrome.press("n");
+        chrome.until(
+            "the next of them is chosen",
+            &format!(
+                "return document.querySelector('#only-hits .l:nth-child({hit})').matches('.chosen')"
+            ),
+        );
+    }
     chrome.click("#only");
     let said = |what: &str, expect: &str| {
         chrome.until(
