@@ -131,6 +131,38 @@ export function repeat(first, on) {
   first.querySelector('.more')?.setAttribute('aria-expanded', String(on));
   for (let next = first.nextElementSibling; next?.matches('.same'); next = next.nextElementSibling) next.classList.toggle('shown', on);
 }
+// Lines that come live and say the same as those before them become one with a number, as the server draws them.
+const REPEATED = 3;
+const MEANS_MORE = '.group, .endgroup, .error, .warning, .note, .debug, .command, .slow';
+const text = (one) => one.querySelector('.t')?.innerHTML ?? '';
+function repeats(one) {
+  const words = text(one);
+  const says = (other) => other?.matches('.l') && !other.matches(MEANS_MORE) && text(other) === words;
+  if (!words || one.matches(MEANS_MORE) || !says(one.previousElementSibling)) return;
+  let first = one.previousElementSibling;
+  if (first.matches('.same')) while (first?.matches('.same')) first = first.previousElementSibling;
+  else while (number(one) - number(first) < REPEATED && says(first.previousElementSibling)) first = first.previousElementSibling;
+  const more = first ? number(one) - number(first) : 0;
+  if (more < REPEATED) return;
+  // Who follows is taken to the end in any case.
+  if (state.following) gather(first, one, more); else steadily(() => gather(first, one, more));
+}
+function gather(first, last, more) {
+  let button = first.querySelector('.more');
+  if (!button) {
+    button = document.createElement('button');
+    Object.assign(button, { className: 'more', type: 'button', title: 'The same line again', ariaExpanded: 'false' });
+    first.append(button);
+  }
+  button.textContent = `× ${more + 1}`;
+  const isOpen = button.getAttribute('aria-expanded') === 'true';
+  for (let one = last; one !== first; one = one.previousElementSibling) {
+    const isNew = !one.matches('.same');
+    one.classList.add('same');
+    one.classList.toggle('shown', isOpen);
+    if (!isNew) break;
+  }
+}
 export function refold() {
   for (const block of drawn()) fold(block);
   for (const i of blocks.keys()) if (!loaded.has(i)) lower(i);
@@ -340,6 +372,7 @@ export function place(node, line) {
   }
   block.append(node);
   colours(node);
+  if (node.classList.contains('l')) repeats(node);
 }
 // Boxes of a log that grows become lower, so that all of it can be scrolled to.
 let scaled = state.total;

@@ -2,11 +2,13 @@
 
 import { asked, drawn, here, log, number, onPaint, show, soon, state } from './log-blocks.js';
 import { choose, goTo } from './log-lines.js';
+import { isOver } from './log-live.js';
 
 const search = document.getElementById('search');
 const box = document.querySelector('.log-tools .hits');
 const output = document.getElementById('hits');
 const only = document.getElementById('only');
+const everywhere = document.getElementById('everywhere');
 const matchCase = document.getElementById('case');
 const regex = document.getElementById('regex');
 export const list = document.getElementById('only-hits');
@@ -56,6 +58,9 @@ async function find() {
   bringing = null;
   [hits, hitLines, next, count, isCounted, current] = [[], new Set(), null, 0, true, -1];
   rows.replaceChildren();
+  const query = new URLSearchParams({ q: search.value });
+  for (const button of [regex, matchCase]) if (isOn(button)) query.set(button.id, '1');
+  everywhere.search = query;
   let problem = null;
   if (search.value) {
     output.textContent = 'searching…';
@@ -83,7 +88,8 @@ async function find() {
 }
 function tell() {
   const all = `${count.toLocaleString('en')}${isCounted ? '' : '+'} ${count === 1 ? 'hit' : 'hits'}`;
-  output.textContent = current >= 0 ? `${(current + 1).toLocaleString('en')} of ${all}` : all;
+  const known = isOver() ? all : `${all} so far`;
+  output.textContent = current >= 0 ? `${(current + 1).toLocaleString('en')} of ${known}` : known;
 }
 export async function jump(by) {
   const mine = turn;

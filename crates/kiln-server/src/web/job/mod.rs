@@ -171,11 +171,7 @@ pub(super) async fn lines(
     }
     let count = wanted.count.clamp(1, MOST);
     let block = read::block(&app, &job, wanted.claim, wanted.from.max(1), count).await?;
-    // Each block for itself: what is folded must lie in one.
-    let same_block =
-        |one: &rows::Row, next: &rows::Row| (one.number - 1) / BLOCK == (next.number - 1) / BLOCK;
-    let drawn = block.lines.chunk_by(same_block).map(|lines| rows::show(&job, lines).into_string());
-    let html: String = drawn.collect();
+    let html = rows::show_by_block(&job, &block.lines);
     let total = [(HeaderName::from_static(LOG_LINES), block.total.to_string())];
     let policy = [(header::CONTENT_SECURITY_POLICY, super::layout::POLICY)];
     Ok((total, policy, Html(html)).into_response())

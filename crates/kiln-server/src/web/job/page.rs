@@ -210,6 +210,7 @@ fn tools(about: &About<'_>) -> Markup {
                 button #previous.icon type="button" title="Previous hit (N)" aria-label="Previous hit" { "↑" }
                 button #next.icon type="button" title="Next hit (n)" aria-label="Next hit" { "↓" }
                 button #only.small type="button" aria-pressed="false" { "Only hits" }
+                a #everywhere.button.small href={ "/" (about.named.repo.full()) "/logs" } title="Search the logs of all runs" { "All runs" }
             }
             span #errors data-part="" {
                 @if let Some(error) = about.error {

@@ -7,6 +7,7 @@ use kiln_proto::log::Line;
 use kiln_store::runs::StepView;
 use maud::{Markup, PreEscaped, html};
 
+use super::BLOCK;
 use crate::service::jobs::Seen;
 use crate::web::ansi;
 use crate::web::parts::{self, Look};
@@ -128,6 +129,13 @@ enum Place {
     Again,
     /// Among rows that were picked out of it.
     Picked,
+}
+
+/// Rows below each other, each block of them by itself: what is folded must lie in one.
+pub(super) fn show_by_block(job: &Seen, rows: &[Row]) -> String {
+    let block = |row: &Row| (row.number - 1) / BLOCK;
+    let blocks = rows.chunk_by(|one, next| block(one) == block(next));
+    blocks.map(|rows| show(job, rows).into_string()).collect()
 }
 
 /// Rows below each other.

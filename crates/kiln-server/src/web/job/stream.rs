@@ -113,7 +113,7 @@ impl Teller {
 
     fn lines(&self, part: &Part, rows: &[Row]) -> Option<Event> {
         let (first, last) = (rows.first()?.number, rows.last()?.number);
-        let html = rows::show(&self.job, rows).into_string();
+        let html = rows::show_by_block(&self.job, rows);
         let data = json!({ "first": first, "last": last, "html": html }).to_string();
         Some(named("lines", Some(part.seat(last)), data))
     }

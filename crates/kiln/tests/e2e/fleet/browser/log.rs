@@ -33,6 +33,22 @@ jobs:
           exit 1
 "#;
 
+/// Long lines, more of them when the test says so, and some that repeat each other.
+const GROWING: &str = r#"
+on: push
+jobs:
+  paint:
+    runs-on: linux
+    steps:
+      - run: |
+          wide="$(printf 'wide %.0s' $(seq 1 90))"
+          for n in $(seq 1 1500); do echo "$n $wide"; done
+          until [ -e GATE ]; do sleep 0.1; done
+          for n in $(seq 1501 3000); do echo "$n $wide"; done
+          for n in $(seq 1 6); do echo waiting; sleep 0.3; done
+          echo over
+"#;
+
 /// Letters and grounds in each of the sixteen colours that a theme has.
 const COLOURS: &str = r#"
 on: push
@@ -49,10 +65,15 @@ jobs:
 /// A row by its whole text.
 const ROW: &str = "const row = (text) => [...document.querySelectorAll('#log .l')].find((one) => one.querySelector('.t').textContent === text);";
 
-fn begin(site: &Site) -> String {
+/// The page of the job of a workflow that waits for the gate.
+fn begin(site: &Site, workflow: &str) -> String {
     let gate = site.world.place.path().join("gate");
-    let workflow = PAINTED.replace("GATE", gate.to_str().expect("a folder of the test is text"));
+    let workflow = workflow.replace("GATE", gate.to_str().expect("a folder of the test is text"));
     paint(site, &workflow)
+}
+
+fn open_gate(site: &Site) {
+    fs::write(site.world.place.path().join("gate"), "").expect("the folder is ours");
 }
 
 /// The page of the job, once it runs.
@@ -84,12 +105,57 @@ fn colours_of_a_log_can_be_read_in_both_themes() {
     chrome.no_complaints();
 }
 
+/// O2: what somebody reads stays where it is, however much comes behind it.
+#[test]
+fn a_log_that_grows_keeps_its_place_and_folds_what_repeats() {
+    let site = site();
+    let chrome = &site.chrome;
+    let page = begin(&site, GROWING);
+    site.sign_in();
+    chrome.open(&page);
+    chrome.until(
+        "its lines come",
+        "return Number(document.getElementById('log').dataset.lines) >= 1500",
+    );
+    for line in [1400, 1100, 800, 500] {
+        chrome.script(&format!("location.hash = '#L{line}'"));
+        chrome.until(
+            "it is there",
+            &format!("return document.getElementById('L{line}')?.matches('.chosen')"),
+        );
+    }
+    let place = || {
+        let top =
+            chrome.script("return document.getElementById('L500').getBoundingClientRect().top");
+        top.as_f64().expect("a place is a number")
+    };
+    let before = place();
+    chrome.click("#wrap");
+    assert!((place() - before).abs() < 3.0, "{before} became {} without wrapping", place());
+    chrome.click("#wrap");
+    let before = place();
+    open_gate(&site);
+    let rows = "const rows = [...document.querySelectorAll('#log .l')].filter((one) => one.querySelector('.t').textContent === 'waiting');";
+    chrome.until(
+        "what repeats is one line",
+        &format!("{rows} return rows.length === 6 && rows[0].querySelector('.more')?.textContent === '× 6'
+            && rows.filter((one) => one.getClientRects().length).length === 1"),
+    );
+    assert!((place() - before).abs() < 3.0, "{before} became {}", place());
+    chrome.script(&format!("{rows} rows[0].querySelector('.more').click()"));
+    chrome.until(
+        "it unfolds",
+        &format!("{rows} return rows.filter((one) => one.getClientRects().length).length === 6"),
+    );
+    chrome.no_complaints();
+}
+
 /// O2
 #[test]
 fn a_log_is_read_while_its_job_fails() {
     let site = site();
     let chrome = &site.chrome;
-    let page = begin(&site);
+    let page = begin(&site, PAINTED);
     site.sign_in();
     chrome.open(&page);
     chrome.until("its lines come", &format!("{ROW} return Boolean(row('after it'))"));
@@ -206,7 +272,7 @@ fn fails(site: &Site) {
     );
     let cancel = "return document.querySelector('#actions button')?.textContent";
     assert_eq!(chrome.script(cancel), "Cancel the run");
-    fs::write(site.world.place.path().join("gate"), "").expect("the folder is ours");
+    open_gate(site);
     chrome
         .until("it says the first error", "return document.getElementById('first-error') !== null");
     chrome.until(
