@@ -146,9 +146,12 @@ impl Shelf {
         }
         if log.known().chunks.length() <= from {
             self.hear(id, &log, Want::Behind(from)).await?;
-            if let Some(bytes) = log.recent.get(from, limit) {
-                return Ok(bytes);
-            }
+        } else if log.is_followed() && log.asking.try_lock().is_err() {
+            // It is known since a moment, and somebody is just bringing it for all.
+            drop(log.asking.lock().await);
+        }
+        if let Some(bytes) = log.recent.get(from, limit) {
+            return Ok(bytes);
         }
         let mut table = log.known().table.clone();
         if table.is_none() {
