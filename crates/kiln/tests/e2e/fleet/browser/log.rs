@@ -65,11 +65,15 @@ jobs:
 /// A row by its whole text.
 const ROW: &str = "const row = (text) => [...document.querySelectorAll('#log .l')].find((one) => one.querySelector('.t').textContent === text);";
 
-/// The page of the job of a workflow that waits for the gate.
-fn begin(site: &Site, workflow: &str) -> String {
+/// A browser at the page of the job of this workflow, which may wait for the gate.
+fn opened(workflow: &str) -> Site {
+    let site = site();
     let gate = site.world.place.path().join("gate");
     let workflow = workflow.replace("GATE", gate.to_str().expect("a folder of the test is text"));
-    paint(site, &workflow)
+    let page = paint(&site, &workflow);
+    site.sign_in();
+    site.chrome.open(&page);
+    site
 }
 
 fn open_gate(site: &Site) {
@@ -90,11 +94,8 @@ fn paint(site: &Site, workflow: &str) -> String {
 /// O2: whatever of its sixteen colours a job prints in or on, people can read it.
 #[test]
 fn colours_of_a_log_can_be_read_in_both_themes() {
-    let site = site();
+    let site = opened(COLOURS);
     let chrome = &site.chrome;
-    let page = paint(&site, COLOURS);
-    site.sign_in();
-    chrome.open(&page);
     chrome.until("all lines come", &format!("{ROW} return Boolean(row('letters 97 ground 97'))"));
     let kinds = "return new Set([...document.querySelectorAll('#log .t span')].map((one) => one.className)).size";
     assert_eq!(chrome.script(kinds), 32);
@@ -108,11 +109,8 @@ fn colours_of_a_log_can_be_read_in_both_themes() {
 /// O2: what somebody reads stays where it is, however much comes behind it.
 #[test]
 fn a_log_that_grows_keeps_its_place_and_folds_what_repeats() {
-    let site = site();
+    let site = opened(GROWING);
     let chrome = &site.chrome;
-    let page = begin(&site, GROWING);
-    site.sign_in();
-    chrome.open(&page);
     chrome.until(
         "its lines come",
         "return Number(document.getElementById('log').dataset.lines) >= 1500",
@@ -153,11 +151,8 @@ fn a_log_that_grows_keeps_its_place_and_folds_what_repeats() {
 /// O2
 #[test]
 fn a_log_is_read_while_its_job_fails() {
-    let site = site();
+    let site = opened(PAINTED);
     let chrome = &site.chrome;
-    let page = begin(&site, PAINTED);
-    site.sign_in();
-    chrome.open(&page);
     chrome.until("its lines come", &format!("{ROW} return Boolean(row('after it'))"));
     looks(chrome);
     folds(chrome);
