@@ -91,6 +91,32 @@ pub struct Sealed {
     pub encrypted_data: String,
     /// Which public key it was sealed to: the first 16 hexadecimals of its SHA-256.
     pub key_id: String,
+    #[serde(default, skip_serializing_if = "Form::is_once")]
+    pub form: Form,
+}
+
+/// How something is sealed to a runner: `encrypted_data` begins with the server's public key.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = SealForm)]
+pub enum Form {
+    /// The server's key is used for this message alone, with a nonce of zeroes.
+    #[default]
+    Once,
+    /// The server's key is used for a while, each claim has a key of its own, and a nonce comes first.
+    Shared,
+}
+
+impl Form {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+    fn is_once(&self) -> bool {
+        *self == Self::Once
+    }
+
+    /// The best that a runner understands.
+    pub fn of_protocol(protocol: i64) -> Self {
+        if protocol < 2 { Self::Once } else { Self::Shared }
+    }
 }
 
 /// What is inside of [`Sealed`].

@@ -119,6 +119,9 @@ pub struct Complete {
     pub log_bytes: u64,
     /// The number of events, likewise.
     pub sequence: u64,
+    /// The last of them, as far as they were not said before.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<Event>,
     /// Not the job's fault, so that it may be tried again elsewhere: out of memory, disk full, network.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transient: Option<String>,

@@ -13,7 +13,7 @@ use crate::fleet::Fleet;
 use crate::http::health::Probe;
 use crate::logs::Logs;
 use crate::logs::tails::Tails;
-use crate::seal::Vault;
+use crate::seal::{Letters, Vault};
 use crate::service::blobs::Arrivals;
 use crate::service::log::room::Rooms;
 use crate::service::log::usage::LogUses;
@@ -31,8 +31,10 @@ pub struct App {
     pub traffic: Traffic,
     /// Makes and checks the tokens of runners and jobs.
     pub signer: Signer,
-    /// Opens secrets that are kept, and seals them to runners.
+    /// Opens secrets that are kept.
     pub vault: Vault,
+    /// Seals them to runners.
+    pub letters: Letters,
     pub logs: Arc<dyn Logs>,
     /// Logs that are watched on other servers.
     pub tails: Tails,

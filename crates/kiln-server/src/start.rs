@@ -24,7 +24,7 @@ use crate::http::health::Probe;
 use crate::logs::objects::ObjectLogs;
 use crate::logs::tails::Tails;
 use crate::logs::{FileLogs, Logs};
-use crate::seal::{KEY, Key, Vault};
+use crate::seal::{KEY, Key, Letters, Vault};
 use crate::service::blobs::Arrivals;
 use crate::service::context::Contexts;
 use crate::service::log::room::Rooms;
@@ -155,6 +155,7 @@ fn app(
         runs,
         signer,
         vault,
+        letters: Letters::default(),
         logs: logs(&config, &storage),
         storage,
         workflows: Workflows::new(sources),

@@ -1,13 +1,16 @@
 //! What the core asks of the expression language, which it does not know itself.
 
+use std::any::Any;
+
 use crate::plan::{self, Preference, QueueMode, Requires};
 use crate::queue::{Demand, Requirements};
 use crate::value::Object;
 
 use super::{Conclusion, Leg, Node, Run, Scope};
 
-/// Answers questions about a job from its expressions. An error fails the job with that message.
-pub trait Evaluator {
+/// Answers questions about a job from its expressions. An error fails the job with that message. Whoever made it gets
+/// it back as what it was by way of [`Any`].
+pub trait Evaluator: Any {
     /// Whether the job runs, asked when all it needs is done, and again when the run is cancelled.
     fn condition(&self, job: &JobContext<'_>) -> Result<bool, String>;
 

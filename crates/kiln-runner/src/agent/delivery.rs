@@ -7,12 +7,11 @@ use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use kiln_fault::Point;
 use kiln_proto::job::JobRef;
-use kiln_proto::report::{Complete, Completed, Heard, MOST_EVENTS, Stored};
+use kiln_proto::report::{Complete, Completed, Event, Events, Heard, MOST_EVENTS, Stored};
 use kiln_proto::runner::Command;
 use tokio::sync::{mpsc, watch};
 
@@ -31,6 +30,11 @@ const AT_ONCE: Duration = Duration::from_millis(500);
 const MUCH: u64 = 256 << 10;
 /// The most of the events in one request, in bytes.
 const MOST_BYTES: usize = 1 << 20;
+/// So many events, of so many bytes, are told with the end of the job instead of in a request of their own.
+const FEW_EVENTS: u64 = 100;
+const FEW_BYTES: usize = 64 << 10;
+/// How long the first events wait for others: what begins begins with several, and a short job is over by then.
+const MOMENT: Duration = Duration::from_millis(10);
 /// The least time between two requests with the log: short at first, when somebody waits for the first
 /// lines, then long enough to gather some.
 const SOON: Duration = Duration::from_millis(20);
@@ -53,6 +57,8 @@ pub(super) struct Delivery {
     pub(super) token: String,
     pub(super) spool: Spool,
     pub(super) progress: watch::Receiver<Progress>,
+    /// The server hears the last events with the end.
+    pub(super) tells_all_at_once: bool,
     /// Where it is said what the server wants of the job.
     pub(super) messages: mpsc::UnboundedSender<Message>,
 }
@@ -63,9 +69,9 @@ struct NotOurs(String);
 impl Delivery {
     pub(super) async fn run(self) -> Delivered {
         let told = async {
-            tokio::try_join!(self.log(), self.events())?;
+            let ((), rest) = tokio::try_join!(self.log(), self.events(self.tells_all_at_once))?;
             Point::RunnerDelivered.pass();
-            self.complete().await
+            self.complete(rest).await
         };
         match told.await {
             Ok(()) => Delivered::Accepted,
@@ -127,19 +133,32 @@ impl Delivery {
         Ok(stored.offset.clamp(from, from + length))
     }
 
-    async fn events(&self) -> Result<(), NotOurs> {
+    /// Tells the events. Those that are left when the job has ended, if there are few, are to be told with the end.
+    async fn events(&self, leaves_few: bool) -> Result<Vec<Event>, NotOurs> {
         let mut progress = self.progress.clone();
         let (mut heard, mut backoff) = (0, Backoff::default());
         let mut reader = EventReader::default();
+        let mut waits = leaves_few;
         loop {
-            let end = {
+            let (end, is_over) = {
                 let more = |now: &Progress| now.events > heard || now.complete.is_some();
                 let Ok(now) = progress.wait_for(more).await else { return abandoned() };
                 if now.events <= heard {
-                    return Ok(());
+                    return Ok(Vec::new());
                 }
-                now.events
+                (now.events, now.complete.is_some())
             };
+            if std::mem::take(&mut waits) && !is_over {
+                let over = progress.wait_for(|now| now.complete.is_some());
+                let _ = tokio::time::timeout(MOMENT, over).await;
+                continue;
+            }
+            if leaves_few
+                && is_over
+                && let Some(rest) = self.few(&mut reader, heard, end)
+            {
+                return Ok(rest);
+            }
             match self.post_events(&mut reader, heard, end).await {
                 Ok(sequence) => {
                     heard = sequence;
@@ -153,6 +172,16 @@ impl Delivery {
                 Err(fault) => self.after(fault, &mut heard, end, &mut backoff).await?,
             }
         }
+    }
+
+    /// The events after `heard`, if they are few.
+    fn few(&self, reader: &mut EventReader, heard: u64, end: u64) -> Option<Vec<Event>> {
+        if end - heard > FEW_EVENTS {
+            return None;
+        }
+        let (body, _) = reader.read(&self.spool.events(), heard, end).ok()?;
+        let events: Events = serde_json::from_slice(&body).ok()?;
+        (body.len() <= FEW_BYTES).then_some(events.events)
     }
 
     async fn post_events(
@@ -173,9 +202,10 @@ impl Delivery {
         Ok(stored.sequence.clamp(heard, last))
     }
 
-    async fn complete(&self) -> Result<(), NotOurs> {
+    async fn complete(&self, rest: Vec<Event>) -> Result<(), NotOurs> {
         let complete = self.progress.borrow().complete.clone();
         let Some(complete) = complete else { return abandoned() };
+        let mut complete = Complete { events: rest, ..(*complete).clone() };
         let mut backoff = Backoff::default();
         loop {
             match self.post_complete(&complete).await {
@@ -186,16 +216,17 @@ impl Delivery {
                 // It lost some of the log or of the events after all.
                 Err(Fault::Gap(_)) => {
                     tokio::time::sleep(backoff.pause(None)).await;
-                    tokio::try_join!(self.log(), self.events())?;
+                    tokio::try_join!(self.log(), self.events(false))?;
+                    complete.events.clear();
                 }
                 Err(fault) => self.after(fault, &mut 0, 0, &mut backoff).await?,
             }
         }
     }
 
-    async fn post_complete(&self, complete: &Arc<Complete>) -> Result<Completed, Fault> {
+    async fn post_complete(&self, complete: &Complete) -> Result<Completed, Fault> {
         let path = self.path("complete");
-        let body = Body::of(&**complete);
+        let body = Body::of(complete);
         self.http.post(&path, Some(&self.token), body, Duration::ZERO).await?.json()
     }
 

@@ -28,6 +28,9 @@ const LOOK: Duration = Duration::from_secs(5);
 /// A job that was longer than this may have changed the machine, and the next one should know.
 const LONG: Duration = Duration::from_secs(1);
 
+/// From this protocol on, a server hears the last events of a job with its end.
+const TELLS_ALL_AT_ONCE: u32 = 2;
+
 /// A job at hand.
 struct AtHand {
     token: String,
@@ -154,7 +157,9 @@ impl<'a> Lead<'a> {
         let http = self.agent.session.http.clone();
         let (sender, messages) = (self.sender.clone(), self.sender.clone());
         let (told, kept) = (token.clone(), spool.clone());
-        let delivery = Delivery { http, job, token: told, spool: kept, progress, messages };
+        let tells_all_at_once = self.agent.session.server_protocol() >= TELLS_ALL_AT_ONCE;
+        let delivery =
+            Delivery { http, job, token: told, spool: kept, progress, tells_all_at_once, messages };
         let delivery = self.talks.spawn(async move {
             let delivered = delivery.run().await;
             let _ = sender.send(Message::Delivered(job, delivered));

@@ -53,6 +53,8 @@ struct State {
     token: String,
     /// What an earlier process left, until the server was told.
     left: Option<Vec<JobRef>>,
+    /// Of the server, since it registered this runner.
+    protocol: u32,
 }
 
 /// A runner as the server knows it at the moment.
@@ -77,6 +79,11 @@ impl Session {
 
     pub(super) fn identity(&self) -> Option<std::sync::Arc<Identity>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).identity.clone()
+    }
+
+    /// What the server speaks.
+    pub(super) fn server_protocol(&self) -> u32 {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).protocol
     }
 
     fn standing(&self) -> Option<Standing> {
@@ -173,7 +180,8 @@ impl Session {
 
     /// Keeps what the server gave: a new runner has new keys and a credential.
     fn take(&self, registered: Registered, keys: Option<Keys>) -> Result<Standing, Trouble> {
-        let Registered { id, name, credential, access_token, status, .. } = registered;
+        let Registered { id, name, credential, access_token, status, protocol, .. } = registered;
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).protocol = protocol;
         let damaged = |why: &str| Trouble::Fatal(AgentError::Data(why.to_owned()));
         let new = match (keys, credential) {
             (Some(keys), Some(credential)) => {

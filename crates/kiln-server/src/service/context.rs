@@ -1,5 +1,6 @@
 //! What the expressions of a run see, as it is kept with the run.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use kiln_core::id::RunId;
@@ -53,6 +54,15 @@ impl Evaluators for Contexts {
     ) -> Result<Arc<dyn Evaluator + Send + Sync>, String> {
         Ok(Arc::new(Context::read(context)?.expressions(run, attempt)))
     }
+}
+
+/// What [`Contexts`] made of the context of a run.
+pub fn expressions(
+    evaluator: &Arc<dyn Evaluator + Send + Sync>,
+) -> Result<Arc<Expressions>, String> {
+    let evaluator: Arc<dyn Any + Send + Sync> =
+        Arc::<dyn Evaluator + Send + Sync>::clone(evaluator);
+    evaluator.downcast().map_err(|_| "the expressions of the run are of another kind".to_owned())
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 mod text;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use kiln_core::id::{EnvironmentId, RepoId, RunnerId};
 use kiln_core::plan::{self, JobKind, Workflow};
@@ -11,7 +13,7 @@ use kiln_lang::engine::{
     Expressions, LegContexts, job_display_name, leg_contexts, leg_environment, leg_secrets,
 };
 use kiln_lang::expr::coerce::to_text;
-use kiln_proto::job::{Contexts, Job, JobRef, Limits, Secrets, Source};
+use kiln_proto::job::{Contexts, Form, Job, JobRef, Limits, Secrets, Source};
 use kiln_proto::log::Line;
 use kiln_store::claims::{self, Claimed};
 use kiln_store::directory::holder::Holder;
@@ -22,13 +24,12 @@ use kiln_store::{Actor, ActorKind, Duty, Page, Refusal, Scope, StoreError, Tx};
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::content::cache_write_denied;
-use super::context::Context;
+use super::context::expressions;
 use crate::app::App;
 use crate::clock;
 use crate::fleet::Member;
 use crate::http::addresses::GITHUB;
 use crate::logs::LogId;
-use crate::seal;
 use crate::token::JobAccess;
 
 /// Secrets are for runs of code that the owners of the repository let in.
@@ -77,7 +78,7 @@ pub async fn prepare(
         },
     };
     let run = &assignment.run;
-    let expressions = Context::read(&assignment.context)?.expressions(run.id, run.attempt);
+    let expressions = expressions(&assignment.evaluator)?;
     let environment = leg_environment(&expressions, &assignment.hood, assignment.leg)?;
     let own = belongings(app, member.runner.id, run, environment.as_deref()).await?;
     let access = JobAccess {
@@ -186,7 +187,7 @@ struct Preparing<'a> {
     member: &'a Member,
     claimed: &'a Claimed,
     assignment: &'a Assignment,
-    expressions: Expressions,
+    expressions: Arc<Expressions>,
     environment: Option<String>,
     access: JobAccess,
 }
@@ -276,8 +277,11 @@ impl Preparing<'_> {
             seen.iter().map(|(name, value)| (name.to_owned(), to_text(value).into_owned()));
         let secrets = Secrets { visible: visible.collect(), hidden: Vec::new() };
         let plain = serde_json::to_vec(&secrets)?;
-        let key = self.member.runner.about.public_key.as_deref().unwrap_or_default();
-        seal::seal_to(key, job, &plain).map_err(|error| Unpreparable::Ever(error.to_string()))
+        let about = &self.member.runner.about;
+        let key = about.public_key.as_deref().unwrap_or_default();
+        let form = Form::of_protocol(about.protocol);
+        let sealed = self.app.letters.seal(form, key, job, &plain);
+        sealed.map_err(|error| Unpreparable::Ever(error.to_string()))
     }
 
     fn contexts(

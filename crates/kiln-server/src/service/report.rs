@@ -209,7 +209,7 @@ fn ending(field: &str, word: &str) -> Answer<Conclusion> {
 }
 
 /// The last word about a job. It counts when all that the runner said before has arrived.
-pub async fn complete(app: &App, access: JobAccess, said: Complete) -> Answer<Completed> {
+pub async fn complete(app: &App, access: JobAccess, mut said: Complete) -> Answer<Completed> {
     let conclusion = ending("conclusion", &said.conclusion)?;
     let size: usize = said.outputs.iter().map(|(name, value)| name.len() + value.len()).sum();
     if size > OUTPUTS {
@@ -219,11 +219,14 @@ pub async fn complete(app: &App, access: JobAccess, said: Complete) -> Answer<Co
     if let Some(before) = app.fleet.end_of(job, claim) {
         return Ok(Completed { conclusion: before.github().to_owned() });
     }
-    check_complete(app, access, &said).await?;
+    let start = hear_rest(app, access, &mut said).await?;
+    check_complete(app, access, &said, start.is_some()).await?;
     let notes = end_notes(&said);
-    let word = match said.transient {
-        Some(reason) => Word::Lost { reason },
-        None => Word::Finished { conclusion, outputs: said.outputs.into_iter().collect() },
+    let outputs = said.outputs.into_iter().collect();
+    let word = match (said.transient, start) {
+        (Some(reason), _) => Word::Lost { reason },
+        (None, Some(preparing)) => Word::Ran { preparing, conclusion, outputs },
+        (None, None) => Word::Finished { conclusion, outputs },
     };
     // At once, so that both can share a commit.
     let (became, kept) = tokio::join!(happened(app, access, word, None), keep(app, access, notes));
@@ -238,6 +241,33 @@ pub async fn complete(app: &App, access: JobAccess, said: Complete) -> Answer<Co
     app.fleet.remember_end(job, claim, conclusion);
     leave_if_spent(app, runner).await;
     Ok(Completed { conclusion: conclusion.github().to_owned() })
+}
+
+/// Hears the events that come along with the end of a job. The start of one, if there is nothing else to hear, is told
+/// with its end: how long it took to prepare.
+async fn hear_rest(
+    app: &App,
+    access: JobAccess,
+    said: &mut Complete,
+) -> Answer<Option<Option<Duration>>> {
+    let mut rest = std::mem::take(&mut said.events);
+    let Some(last) = rest.last() else { return Ok(None) };
+    if last.sequence != said.sequence {
+        let detail = format!("events.sequence: expected {} at the end", said.sequence);
+        return Err(Failure::invalid(detail));
+    }
+    let JobAccess { job, claim, runner, .. } = access;
+    let known = app.fleet.heard(job, claim, runner).unwrap_or(0);
+    rest.retain(|event| event.sequence > known);
+    match rest[..] {
+        [] => Ok(None),
+        [Event { sequence: 1, what: What::Started { preparing_ms }, .. }]
+            if said.transient.is_none() =>
+        {
+            Ok(Some(preparing_ms.map(Duration::from_millis)))
+        }
+        _ => events(app, access, Events { events: rest }).await.map(|_| None),
+    }
 }
 
 /// What is kept besides how the job ended. A job that is tried elsewhere deployed nothing.
@@ -268,10 +298,16 @@ async fn keep(app: &App, access: JobAccess, notes: EndNotes) -> Answer<()> {
 }
 
 /// Whether all of the log and all events are here, unless the claim is over.
-async fn check_complete(app: &App, access: JobAccess, said: &Complete) -> Answer<()> {
+async fn check_complete(
+    app: &App,
+    access: JobAccess,
+    said: &Complete,
+    starts_now: bool,
+) -> Answer<()> {
     let JobAccess { job, claim, runner, .. } = access;
     // Another server may have heard more than this one knows.
-    let enough = |heard: &u64| *heard >= said.sequence;
+    let along = u64::from(starts_now);
+    let enough = |heard: &u64| heard + along >= said.sequence;
     let known = app.fleet.heard(job, claim, runner).filter(enough);
     let heard = match known {
         Some(heard) => heard,
@@ -280,7 +316,7 @@ async fn check_complete(app: &App, access: JobAccess, said: &Complete) -> Answer
             None => return Ok(()),
         },
     };
-    if heard < said.sequence {
+    if !enough(&heard) {
         let wanted = heard + 1;
         return Err(Failure::gap(wanted, format!("events from {wanted} on have not arrived")));
     }

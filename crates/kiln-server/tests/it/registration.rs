@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use kiln_core::id::RunnerId;
-use kiln_proto::job::{Job, JobRef};
+use kiln_proto::job::{Form, Job, JobRef};
 use kiln_proto::runner::{Register, Registered, Unregistered};
-use kiln_proto::version::OLDEST;
+use kiln_proto::version::{OLDEST, PROTOCOL};
 use kiln_store::Tx;
 use kiln_store::directory::{registration_keys, runners};
 use kiln_testkit::database::Database;
@@ -29,7 +29,7 @@ async fn a_key_makes_a_runner_and_its_credential_brings_it_back(server: Server) 
     let (_, key) = server.pool(Some(place.org), "builders").await;
     let (asked, _) = registration(&key, "one", LINUX);
     let first: Registered = good(register(&server, &asked).await).await;
-    assert_eq!((first.status.as_str(), first.protocol, first.lease), ("registered", 1, 60));
+    assert_eq!((first.status.as_str(), first.protocol, first.lease), ("registered", PROTOCOL, 60));
     let credential = first.credential.clone();
     let back = Register { key: None, id: Some(first.id), credential, ..asked.clone() };
     let again: Registered = good(register(&server, &back).await).await;
@@ -130,7 +130,8 @@ on_both! {
     a_runner_of_another_version_works_with_this_server
 }
 
-/// There is one protocol so far: an older runner of it says less, and a newer one says what this server does not know.
+/// A runner of an older protocol says less and has its secrets sealed as it knows; a newer one says what this server does
+/// not know.
 async fn a_runner_of_another_version_works_with_this_server(server: Server) {
     let place = server.repository("acme", "app").await;
     let ada = person(&server, "adam", As::administrator()).await;
@@ -155,6 +156,7 @@ async fn a_runner_of_another_version_works_with_this_server(server: Server) {
         let job: Job =
             good(ask(format!("{runner}/jobs/claim"), question).send().await.unwrap()).await;
         // It opens its secrets, and tells what it knows to tell.
+        assert_eq!(job.secrets.form, Form::Once);
         kiln_server::seal::open_from(&private, job.reference(), &job.secrets).unwrap();
         let beat = json!({ "jobs": [job.reference()], "pulse": 60 });
         good::<Value>(ask(format!("{runner}/heartbeat"), beat).send().await.unwrap()).await;

@@ -5,8 +5,9 @@ use std::time::Duration;
 use kiln_core::id::{JobId, RunId, RunnerId};
 use kiln_core::run::{Conclusion, LegState, RunState};
 use kiln_proto::job::Job;
-use kiln_proto::report::{Annotation, Complete, Completed, Heard, Stored, Used, What};
+use kiln_proto::report::{Annotation, Complete, Completed, Event, Heard, Stored, Used, What};
 use kiln_server::logs::LogId;
+use kiln_store::events::{self, Cursor, EventKind, Filter};
 use kiln_store::runs::{self, Happened, JobNews, RunView, Word};
 use kiln_store::{Actor, Scope, Tx};
 use kiln_testkit::database::Database;
@@ -70,6 +71,64 @@ async fn a_start_is_heard_with_its_number(server: Server) {
     let said = Complete { sequence: 3, ..completion("success") };
     let completed: Completed = good(reporter.completing(&said).send().await.unwrap()).await;
     assert_eq!(completed.conclusion, "success");
+}
+
+/// Events with the numbers from `first` on.
+fn numbered(first: u64, events: Vec<What>) -> Vec<Event> {
+    let event = |(sequence, what)| Event { sequence, at: 1_000, what };
+    (first..).zip(events).map(event).collect()
+}
+
+on_both!(
+    /// S6: what a runner says of a short job takes one request.
+    the_end_brings_along_what_was_not_said_before
+);
+
+async fn the_end_brings_along_what_was_not_said_before(server: Server) {
+    let (place, key, run) = site(&server).await;
+    let runner = Runner::new(&server, &key, "one", LINUX).await;
+    let job = runner.claim("a", 20).await.unwrap();
+    let reporter = Reporter::new(&server, &job);
+    let end = |sequence, events| Complete { sequence, events, ..completion("success") };
+    let wrong = end(2, numbered(1, vec![What::started()]));
+    // The last event has the number that the end names.
+    refused(reporter.completing(&wrong), 422).await;
+    let gap = end(3, numbered(3, vec![step_started(1)]));
+    assert_eq!(refused(reporter.completing(&gap), 409).await.wanted, Some(1));
+    assert!(matches!(view(&server, run).await.jobs[0].state, LegState::Claimed { .. }));
+    let said = end(1, numbered(1, vec![What::Started { preparing_ms: Some(1) }]));
+    for _ in 0..2 {
+        let completed: Completed = good(reporter.completing(&said).send().await.unwrap()).await;
+        assert_eq!(completed.conclusion, "success");
+        server.app.fleet.forget_claim(JobId(job.job_id), job.attempt);
+    }
+    let ended = view(&server, run).await;
+    let times = ended.jobs[0].timings;
+    assert!(times.started.is_some() && times.prepared.is_some(), "{times:?}");
+    assert_eq!(ended.state, RunState::Done(Conclusion::Success));
+    let heard = kinds(&server, run).await;
+    for kind in [EventKind::RunStarted, EventKind::JobStarted] {
+        assert_eq!(heard.iter().filter(|it| **it == kind).count(), 1, "{kind:?} in {heard:?}");
+    }
+
+    let run = server.run(&place, JOB).await;
+    let job = runner.claim("b", 20).await.unwrap();
+    let reporter = Reporter::new(&server, &job);
+    good::<Heard>(reporter.telling(1, vec![What::started()]).send().await.unwrap()).await;
+    // Also what was heard before may be among it.
+    let said = end(2, numbered(1, vec![What::started(), step_started(1)]));
+    good::<Completed>(reporter.completing(&said).send().await.unwrap()).await;
+    let steps = async move |tx: &mut Tx<'_>| runs::steps(tx, SYSTEM, run, None).await;
+    let steps = server.app.store.read(steps).await.unwrap();
+    assert!(steps.iter().any(|step| step.name == "Step 1"), "{steps:?}");
+}
+
+async fn kinds(server: &Server, run: RunId) -> Vec<EventKind> {
+    let read = async move |tx: &mut Tx<'_>| {
+        events::read(tx, SYSTEM, Filter::Run(run), Cursor::default(), 100).await
+    };
+    let page = server.app.store.read(read).await.unwrap();
+    page.events.into_iter().map(|stored| stored.event.kind).collect()
 }
 
 on_both!(

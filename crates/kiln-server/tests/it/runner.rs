@@ -47,7 +47,7 @@ pub(crate) fn registration(key: &str, name: &str, labels: &[&str]) -> (Register,
         name: name.to_owned(),
         capabilities: capabilities(labels),
         version: "1.0".to_owned(),
-        protocol: 1,
+        protocol: kiln_proto::version::PROTOCOL,
         public_key: Some(BASE64.encode(public.as_ref())),
         ..Register::default()
     };

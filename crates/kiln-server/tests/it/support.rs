@@ -20,7 +20,7 @@ use kiln_server::fleet::{Fleet, Rates};
 use kiln_server::logs::objects::ObjectLogs;
 use kiln_server::logs::tails::Tails;
 use kiln_server::logs::{FileLogs, Logs};
-use kiln_server::seal::{Key, Vault};
+use kiln_server::seal::{Key, Letters, Vault};
 use kiln_server::service::blobs::Arrivals;
 use kiln_server::service::context::{Context, Contexts};
 use kiln_server::service::log::room::Rooms;
@@ -122,6 +122,7 @@ impl Server {
             Bytes::Folder(_) => Arc::new(FileLogs::new(folder, options.log_bytes)),
         };
         let app = Arc::new(App {
+            letters: Letters::default(),
             storage,
             config: Config {
                 listen: address,

@@ -25,9 +25,7 @@ pub struct Assignment {
     pub hood: Arc<Neighbourhood>,
     pub leg: LegNo,
     pub plan: Arc<Plan>,
-    /// The text that was given when the run was created.
-    pub context: Arc<str>,
-    /// What the program made of it.
+    /// What the program made of the text that was given when the run was created.
     pub evaluator: Arc<dyn Evaluator + Send + Sync>,
     pub run: Arc<RunFacts>,
 }
@@ -140,7 +138,6 @@ pub(crate) async fn assign(
             hood: hood.clone(),
             leg: one.number,
             plan: given.plan.plan.clone(),
-            context: given.context.clone(),
             evaluator: given.evaluator.clone(),
             run: facts.get(&one.run)?.clone(),
         })

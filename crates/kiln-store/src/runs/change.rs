@@ -49,6 +49,12 @@ pub enum Word {
         conclusion: Conclusion,
         outputs: Vec<(String, String)>,
     },
+    /// It has started and finished, of which nothing was said before.
+    Ran {
+        preparing: Option<Duration>,
+        conclusion: Conclusion,
+        outputs: Vec<(String, String)>,
+    },
     Lost {
         reason: String,
     },
@@ -66,6 +72,16 @@ pub enum Word {
     Unsupported {
         reason: String,
     },
+}
+
+impl Word {
+    /// How the job is said to have ended.
+    fn end(&self) -> Option<Conclusion> {
+        match self {
+            Self::Finished { conclusion, .. } | Self::Ran { conclusion, .. } => Some(*conclusion),
+            _ => None,
+        }
+    }
 }
 
 /// What became of it.
@@ -127,7 +143,10 @@ pub(super) async fn apply_all(
     for (at, happened) in happened.iter().enumerate() {
         match event_of(&mut batch, &legs, &leases, happened) {
             Ok(Some(event)) => {
-                work.queues.entry(happened.run()).or_default().push_back((at, event));
+                let queue = work.queues.entry(happened.run()).or_default();
+                // Nobody asked whether it could start; a job that is over cannot, and that is no answer.
+                queue.extend(start_before(happened, &event).map(|start| (None, start)));
+                queue.push_back((Some(at), event));
             }
             Ok(None) => {}
             Err(refused) => work.answers[at] = Answer::Refused(refused),
@@ -149,16 +168,14 @@ fn tell_other_ends(
     answers: &mut [Answer],
 ) {
     for (happened, answer) in happened.iter().zip(answers) {
-        let Happened::Job(JobNews { job, word: Word::Finished { conclusion, .. }, .. }) = happened
-        else {
-            continue;
-        };
+        let Happened::Job(JobNews { job, word, .. }) = happened else { continue };
+        let Some(conclusion) = word.end() else { continue };
         let Some(found) = legs.get(job).filter(|_| *answer == Answer::Accepted) else { continue };
         let hood = &batch.runs[&job.run()].hood;
         let current = hood.legs.get(&found.leg).filter(|_| hood.run.attempt == found.attempt);
         let state = current.map_or(&found.past.1, |leg| &leg.state);
         if let LegState::Done(end) = state
-            && end != conclusion
+            && *end != conclusion
         {
             *answer = Answer::Otherwise(*end);
         }
@@ -332,8 +349,7 @@ fn event_of(
 /// A job of an earlier attempt of its run never changes; repeating its last word does no harm.
 fn about_the_past(found: &Found, news: &JobNews) -> Result<(), Refused> {
     let (claim, state) = &found.past;
-    let repeated =
-        matches!(news.word, Word::Finished { .. }) && news.claim == Some(*claim) && state.is_done();
+    let repeated = news.word.end().is_some() && news.claim == Some(*claim) && state.is_done();
     if repeated { Ok(()) } else { Err(Rejected::Stale { leg: found.leg, current: *claim }.into()) }
 }
 
@@ -342,7 +358,7 @@ fn told(open: &mut Open, leg: LegNo, attempt: u32, word: &Word) -> Event {
         Word::Started => Event::Started { leg, attempt, preparing: None },
         Word::Prepared { preparing } => Event::Started { leg, attempt, preparing: Some(preparing) },
         Word::Uploading => Event::Uploading { leg, attempt },
-        Word::Finished { conclusion, outputs } => {
+        Word::Finished { conclusion, outputs } | Word::Ran { conclusion, outputs, .. } => {
             let outputs = outputs.into_iter().map(|(name, value)| (clean(name), clean(value)));
             Event::Finished { leg, attempt, conclusion, outputs: outputs.collect() }
         }
@@ -362,6 +378,17 @@ fn told(open: &mut Open, leg: LegNo, attempt: u32, word: &Word) -> Event {
     }
 }
 
+/// The start of a job of which only the end is told.
+fn start_before(happened: &Happened, end: &Event) -> Option<Event> {
+    match (happened, end) {
+        (
+            Happened::Job(JobNews { word: Word::Ran { preparing, .. }, .. }),
+            Event::Finished { leg, attempt, .. },
+        ) => Some(Event::Started { leg: *leg, attempt: *attempt, preparing: *preparing }),
+        _ => None,
+    }
+}
+
 /// PostgreSQL keeps no text with the character 0, and nobody means it.
 fn clean(text: String) -> String {
     if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }
@@ -369,14 +396,15 @@ fn clean(text: String) -> String {
 
 /// Events under way, those of one run after the other, those of different runs side by side.
 pub(super) struct Work {
-    pub(super) queues: BTreeMap<RunId, VecDeque<(usize, Event)>>,
+    /// Each with the place of its answer, if anybody wants one.
+    pub(super) queues: BTreeMap<RunId, VecDeque<(Option<usize>, Event)>>,
     pub(super) answers: Vec<Answer>,
 }
 
 impl Work {
     /// One event of one run.
     pub(super) fn single(run: RunId, event: Event) -> Self {
-        let queues = BTreeMap::from([(run, VecDeque::from([(0, event)]))]);
+        let queues = BTreeMap::from([(run, VecDeque::from([(Some(0), event)]))]);
         Self { queues, answers: vec![Answer::Accepted] }
     }
 
@@ -385,7 +413,7 @@ impl Work {
         tx: &mut Tx<'_>,
         batch: &mut Batch,
     ) -> Result<(), StoreError> {
-        let mut under_way: BTreeMap<RunId, (usize, Transition)> = BTreeMap::new();
+        let mut under_way: BTreeMap<RunId, (Option<usize>, Transition)> = BTreeMap::new();
         let runs: Vec<RunId> = self.queues.keys().copied().collect();
         loop {
             let mut wanted = Vec::new();
@@ -409,7 +437,7 @@ impl Work {
         tx: &Tx<'_>,
         batch: &mut Batch,
         run: RunId,
-        current: &mut Option<(usize, Transition)>,
+        current: &mut Option<(Option<usize>, Transition)>,
     ) -> Option<Wanted> {
         loop {
             let (at, mut transition) = match current.take() {
@@ -424,7 +452,11 @@ impl Work {
                 transition.advance(&mut open.hood, &open.at_hand, tx.now(), evaluator)
             });
             match wanted {
-                Err(rejected) => self.answers[at] = Answer::Refused(rejected.into()),
+                Err(rejected) => {
+                    if let Some(at) = at {
+                        self.answers[at] = Answer::Refused(rejected.into());
+                    }
+                }
                 Ok(_) if transition.is_done() => {
                     batch.run(run).effects.extend(transition.into_effects());
                 }

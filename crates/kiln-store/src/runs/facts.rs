@@ -71,7 +71,6 @@ fn links_of(jobs: &[plan::Job]) -> Vec<Links> {
 #[derive(Clone)]
 pub(super) struct Facts {
     pub(super) plan: Arc<Plan>,
-    pub(super) context: Arc<str>,
     pub(super) evaluator: Arc<dyn Evaluator + Send + Sync>,
 }
 
@@ -118,7 +117,7 @@ impl Known {
         let evaluator = evaluator.map_err(|error| {
             StoreError::Database(format!("the context of run {run} cannot be used: {error}"))
         })?;
-        let facts = Facts { plan, context: context.into(), evaluator };
+        let facts = Facts { plan, evaluator };
         self.facts.put(key, facts.clone());
         Ok(facts)
     }

@@ -1,5 +1,7 @@
 //! Where a job stands: its run, whose code it is, and what its workflow grants it.
 
+use std::sync::Arc;
+
 use kiln_core::plan::{Access, Permissions, Scope};
 use kiln_core::run::{granted, written};
 use kiln_core::value::Value;
@@ -9,7 +11,7 @@ use kiln_store::runs::{Assignment, RunFacts};
 
 use crate::app::App;
 use crate::http::error::{Answer, Failure};
-use crate::service::context::Context;
+use crate::service::context::expressions;
 use crate::service::job::TRUSTED;
 
 /// Events after which somebody with the right to write decided what runs, and on which commit. Only these
@@ -30,7 +32,7 @@ const QUEUES: &str = "refs/heads/gh-readonly-queue/";
 #[derive(Debug)]
 pub struct Standing {
     assignment: Assignment,
-    expressions: Expressions,
+    expressions: Arc<Expressions>,
 }
 
 impl Standing {
@@ -49,8 +51,7 @@ impl Standing {
         };
         let over = || Failure::unauthorized("the job of this token is over");
         let assignment = app.traffic.assignment(claimed).await?.ok_or_else(over)?;
-        let context = Context::read(&assignment.context).map_err(Failure::internal)?;
-        let expressions = context.expressions(assignment.run.id, assignment.run.attempt);
+        let expressions = expressions(&assignment.evaluator).map_err(Failure::internal)?;
         Ok(Self { assignment, expressions })
     }
 

@@ -1,7 +1,7 @@
 //! What starts runs, and what does not.
 
 use kiln_core::id::RunId;
-use kiln_server::service::context::Context;
+use kiln_server::service::context::expressions;
 use kiln_store::directory::holder::Holder;
 use kiln_store::directory::members::Role;
 use kiln_store::directory::{variables, workflows};
@@ -76,7 +76,7 @@ jobs:
     assert_eq!(seen["title"], "number 1 of acme/app by adam");
     let claimed = site(&server, &place).claim(1, 1).await;
     let known = server.app.runs.assignments(&claimed).await.unwrap().remove(0).unwrap();
-    let github = Context::read(&known.context).unwrap().expressions(RunId(run), 1).github;
+    let github = expressions(&known.evaluator).unwrap().github.clone();
     let text = |path: &[&str]| {
         github.path(path).and_then(kiln_core::value::Value::as_str).unwrap_or_default().to_owned()
     };

@@ -1,24 +1,22 @@
 //! Secrets at rest and on their way to runners.
 //!
 //! At rest a secret is sealed with AES-256-GCM and a random nonce; whose it is and how it is called is
-//! part of what the seal covers, so that no row can stand in for another. To a runner it is sealed with
-//! the runner's X25519 key and a key of our own that is used once.
+//! part of what the seal covers, so that no row can stand in for another. How it is sealed to a runner says
+//! [`letters`].
+
+mod letters;
 
 use std::fmt;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
-use aws_lc_rs::agreement::{self, EphemeralPrivateKey, UnparsedPublicKey, X25519};
-use aws_lc_rs::hkdf::{self, HKDF_SHA256};
-use aws_lc_rs::rand::SystemRandom;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use kiln_core::id::OrgId;
-use kiln_proto::job::{JobRef, Sealed as ToRunner};
 use kiln_store::directory::holder::Holder;
 use kiln_store::directory::secrets::{Sealed, Secret};
 use sha2::{Digest as _, Sha256};
 
 use crate::token::random;
+
+pub use letters::{Letters, open_from};
 
 /// The bytes of a key.
 pub const KEY: usize = 32;
@@ -149,66 +147,8 @@ pub fn fingerprint(bytes: &[u8]) -> String {
     })
 }
 
-/// Seals to the public key of a runner what it needs for one claim of a job.
-pub fn seal_to(public_key: &[u8], job: JobRef, plain: &[u8]) -> Result<ToRunner, SealError> {
-    let wrong = |_| SealError::NotAPublicKey;
-    let ours = EphemeralPrivateKey::generate(&X25519, &SystemRandom::new()).map_err(wrong)?;
-    let our_public = ours.compute_public_key().map_err(wrong)?;
-    let theirs = UnparsedPublicKey::new(&X25519, public_key);
-    let mut bytes = plain.to_vec();
-    let salt = [our_public.as_ref(), public_key].concat();
-    agreement::agree_ephemeral(ours, theirs, SealError::NotAPublicKey, |secret| {
-        // The key is used for this one message, so that any nonce will do.
-        let nonce = Nonce::assume_unique_for_key([0; NONCE_LEN]);
-        cipher(&derive(secret, &salt))
-            .seal_in_place_append_tag(nonce, Aad::from(claim(job)), &mut bytes)
-            .map_err(wrong)
-    })?;
-    Ok(ToRunner {
-        encrypted_data: BASE64.encode([our_public.as_ref(), &bytes].concat()),
-        key_id: fingerprint(public_key),
-    })
-}
-
-/// The claim that sealed secrets are for.
-fn claim(job: JobRef) -> Vec<u8> {
-    format!("{}.{}", job.job_id, job.attempt).into_bytes()
-}
-
-fn derive(secret: &[u8], salt: &[u8]) -> [u8; KEY] {
-    let mut key = [0; KEY];
-    hkdf::Salt::new(HKDF_SHA256, salt)
-        .extract(secret)
-        .expand(&[b"kiln secrets 1"], &AES_256_GCM)
-        .and_then(|okm| okm.fill(&mut key))
-        .expect("a key is short enough for HKDF");
-    key
-}
-
-/// Opens what [`seal_to`] sealed, as a runner does.
-pub fn open_from(
-    private_key: &agreement::PrivateKey,
-    job: JobRef,
-    sealed: &ToRunner,
-) -> Result<Vec<u8>, SealError> {
-    let broken = || SealError::Broken("of the job".to_owned());
-    let bytes = BASE64.decode(&sealed.encrypted_data).map_err(|_| broken())?;
-    let (theirs, sealed) = bytes.split_at_checked(PUBLIC_KEY).ok_or_else(broken)?;
-    let public = private_key.compute_public_key().map_err(|_| broken())?;
-    let salt = [theirs, public.as_ref()].concat();
-    let mut bytes = sealed.to_vec();
-    let theirs = UnparsedPublicKey::new(&X25519, theirs);
-    agreement::agree(private_key, theirs, broken(), |secret| {
-        let nonce = Nonce::assume_unique_for_key([0; NONCE_LEN]);
-        let plain =
-            cipher(&derive(secret, &salt)).open_in_place(nonce, Aad::from(claim(job)), &mut bytes);
-        plain.map(|plain| plain.to_vec()).map_err(|_| broken())
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use aws_lc_rs::agreement::PrivateKey;
     use kiln_core::id::{EnvironmentId, RepoId};
 
     use super::*;
@@ -264,32 +204,5 @@ mod tests {
         assert_eq!(rotated.key_id(), new.id);
         let without = Vault::new(new, Vec::new());
         assert_eq!(without.open(&secret), Err(SealError::NoSuchKey(old.id)));
-    }
-
-    #[test]
-    fn only_the_runner_can_open_and_only_for_that_claim() {
-        let [runner, other] = [(); 2].map(|()| PrivateKey::generate(&X25519).unwrap());
-        let public = runner.compute_public_key().unwrap();
-        let job = JobRef { job_id: 12, attempt: 3 };
-        let sealed = seal_to(public.as_ref(), job, b"{}").unwrap();
-        assert_eq!(sealed.key_id, fingerprint(public.as_ref()));
-        assert_eq!(open_from(&runner, job, &sealed).unwrap(), b"{}");
-        assert!(open_from(&other, job, &sealed).is_err());
-        for other in [JobRef { job_id: 13, ..job }, JobRef { attempt: 2, ..job }] {
-            assert!(open_from(&runner, other, &sealed).is_err());
-        }
-        for encrypted_data in ["", "!", "AAAA", &sealed.encrypted_data[4..]] {
-            let changed = ToRunner { encrypted_data: encrypted_data.to_owned(), ..sealed.clone() };
-            assert!(open_from(&runner, job, &changed).is_err(), "{encrypted_data}");
-        }
-    }
-
-    #[test]
-    fn what_is_no_public_key_is_refused() {
-        let job = JobRef { job_id: 1, attempt: 1 };
-        // All zeroes is a point that would make every secret the same.
-        for key in [&b""[..], &[1; 31], &[0; 32]] {
-            assert_eq!(seal_to(key, job, b"x").unwrap_err(), SealError::NotAPublicKey);
-        }
     }
 }
