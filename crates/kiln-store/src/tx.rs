@@ -34,6 +34,23 @@ pub struct Tx<'t> {
     arm: Arm<'t>,
     now: Timestamp,
     signals: Signals,
+    then: Then,
+}
+
+/// What is done after the commit, and only then.
+#[derive(Default)]
+pub(crate) struct Then(Vec<Box<dyn FnOnce() + Send>>);
+
+impl Then {
+    pub(crate) fn happen(self) {
+        self.0.into_iter().for_each(|then| then());
+    }
+}
+
+impl std::fmt::Debug for Then {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Then({})", self.0.len())
+    }
 }
 
 #[derive(Debug)]
@@ -44,11 +61,15 @@ enum Arm<'t> {
 
 impl<'t> Tx<'t> {
     pub(crate) fn sqlite(connection: &'t mut Connection, now: Timestamp) -> Self {
-        Self { arm: Arm::Sqlite(connection), now, signals: Signals::default() }
+        Self::new(Arm::Sqlite(connection), now)
     }
 
     pub(crate) fn postgres(pipe: Pipe<'t>, now: Timestamp) -> Self {
-        Self { arm: Arm::Postgres(pipe), now, signals: Signals::default() }
+        Self::new(Arm::Postgres(pipe), now)
+    }
+
+    fn new(arm: Arm<'t>, now: Timestamp) -> Self {
+        Self { arm, now, signals: Signals::default(), then: Then::default() }
     }
 
     /// The database's time when the transaction began.
@@ -61,17 +82,22 @@ impl<'t> Tx<'t> {
         self.signals.add(signal);
     }
 
+    /// Does something after the commit, and only then; never on SQLite, whose writer has a memory of its own.
+    pub(crate) fn after_commit(&mut self, then: impl FnOnce() + Send + 'static) {
+        self.then.0.push(Box::new(then));
+    }
+
     pub(crate) fn into_signals(self) -> Signals {
         self.signals
     }
 
-    /// What listeners are told after the commit, and what must be sent before it.
-    pub(crate) fn into_parts(self) -> (Signals, Vec<Later>) {
+    /// What listeners are told and what is done after the commit, and what must be sent before it.
+    pub(crate) fn into_parts(self) -> (Signals, Then, Vec<Later>) {
         let later = match self.arm {
             Arm::Sqlite(_) => Vec::new(),
             Arm::Postgres(pipe) => pipe.into_later(),
         };
-        (self.signals, later)
+        (self.signals, self.then, later)
     }
 
     /// Whether this is PostgreSQL, for the few places where more than a statement differs.
@@ -185,6 +211,33 @@ impl<'t> Tx<'t> {
             Arm::Sqlite(connection) => connection.rows_each(sql.sqlite, rows),
             Arm::Postgres(session) => session.rows(sql.postgres, &columns_of(rows)).await,
         }
+    }
+
+    /// The same for several questions, none of which waits for the answer to another.
+    pub(crate) async fn rows_together<const N: usize>(
+        &mut self,
+        questions: [(Sql, Vec<Vec<Value>>); N],
+    ) -> Result<[Vec<Row>; N], StoreError> {
+        let mut answers = [const { Vec::new() }; N];
+        let asked = questions.iter().enumerate().filter(|(_, (_, rows))| !rows.is_empty());
+        match &mut self.arm {
+            Arm::Sqlite(connection) => {
+                for (at, (sql, rows)) in asked {
+                    answers[at] = connection.rows_each(sql.sqlite, rows)?;
+                }
+            }
+            Arm::Postgres(pipe) => {
+                let asked: Vec<(usize, &str, Vec<Value>)> =
+                    asked.map(|(at, (sql, rows))| (at, sql.postgres, columns_of(rows))).collect();
+                let together: Vec<(&str, &[Value])> =
+                    asked.iter().map(|(_, sql, columns)| (*sql, &columns[..])).collect();
+                let found = pipe.rows_together(&together).await?;
+                for ((at, ..), rows) in asked.iter().zip(found) {
+                    answers[*at] = rows;
+                }
+            }
+        }
+        Ok(answers)
     }
 
     /// Waits until no other transaction holds the lock, and keeps it to the end. SQLite has one writer

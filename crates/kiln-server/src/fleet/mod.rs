@@ -198,10 +198,12 @@ impl Fleet {
     ) -> Result<u64, StoreError> {
         let kind = Kind { org: member.runner.org, queues };
         let now = Instant::now();
-        if let Some((at, count)) = locked(&self.0.state).counts.get(&kind)
-            && now.duration_since(*at) < COUNT_FOR
-        {
-            return Ok(*count);
+        if let Some((at, count)) = locked(&self.0.state).counts.get_mut(&kind) {
+            if now.duration_since(*at) < COUNT_FOR {
+                return Ok(*count);
+            }
+            // One counts again for all who ask meanwhile.
+            *at = now;
         }
         let (org, asked) = (kind.org, kind.queues.iter().map(|one| one.queue));
         let asked: Vec<QueueId> = asked.collect();

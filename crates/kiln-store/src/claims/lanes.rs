@@ -1,7 +1,5 @@
 //! Which lanes have jobs, and the first ones in each.
 
-use std::collections::BTreeSet;
-
 use kiln_core::id::{JobId, LaneId, OrgId, QueueId, RepoId};
 use kiln_core::queue::{Class, Head, Lane};
 
@@ -24,11 +22,7 @@ pub(super) struct Open {
 
 /// The lanes of these queues that may have jobs. Paused queues and repositories have none, and a paused
 /// server has none at all.
-pub(super) async fn open_lanes(
-    tx: &mut Tx<'_>,
-    queues: &BTreeSet<QueueId>,
-) -> Result<Vec<Open>, StoreError> {
-    let sql = Sql::of(
+pub(super) const OPEN: Sql = Sql::of(
         "SELECT l.id, l.queue_id, l.priority, l.org_id, l.repo_id, l.class, l.floor
          FROM lanes AS l JOIN queues AS q ON q.id = l.queue_id JOIN repositories AS r ON r.id = l.repo_id
          WHERE l.queue_id = $1 AND l.active = 1 AND q.paused IS NULL AND r.paused IS NULL
@@ -37,9 +31,11 @@ pub(super) async fn open_lanes(
          FROM lanes AS l JOIN queues AS q ON q.id = l.queue_id JOIN repositories AS r ON r.id = l.repo_id
          WHERE l.queue_id = ANY($1) AND l.active = 1 AND q.paused IS NULL AND r.paused IS NULL
              AND NOT EXISTS (SELECT 1 FROM settings WHERE name = 'paused')",
-    );
-    let keys: Vec<Vec<Value>> = queues.iter().map(|queue| vec![queue.0.into()]).collect();
-    tx.rows_all(sql, &keys).await?.iter().map(lane_of).collect()
+);
+
+/// What [`OPEN`] found.
+pub(super) fn open_lanes(found: &[Row]) -> Result<Vec<Open>, StoreError> {
+    found.iter().map(lane_of).collect()
 }
 
 fn lane_of(row: &Row) -> Result<Open, StoreError> {

@@ -9,7 +9,7 @@ use kiln_core::time::Timestamp;
 use super::lanes::Place;
 use super::take::lease_rows;
 use super::{Asking, Claimed, lease_lasts};
-use crate::sql::{Sql, Value};
+use crate::sql::{Row, Sql, Value};
 use crate::tx::millis;
 use crate::{Signal, StoreError, Tx};
 
@@ -52,20 +52,15 @@ impl Command {
     }
 }
 
-/// Answers of questions that were asked before: a lost response costs nothing.
-pub(super) async fn answered_before(
-    tx: &mut Tx<'_>,
-    asking: &[Asking],
-) -> Result<Vec<Vec<Claimed>>, StoreError> {
-    let mut answers = vec![Vec::new(); asking.len()];
-    let sql = Sql::of(
-        "SELECT l.runner_id, l.nonce, l.job_id, l.run_id, l.attempt, l.number, l.claim, l.org_id,
+/// The leases of those who asked the same before.
+pub(super) const ANSWERED: Sql = Sql::of(
+    "SELECT l.runner_id, l.nonce, l.job_id, l.run_id, l.attempt, l.number, l.claim, l.org_id,
              l.repo_id, l.expires_at, j.name
          FROM leases AS l JOIN jobs AS j
              ON j.run_id = l.run_id AND j.attempt = l.attempt AND j.number = l.number
          WHERE l.runner_id = $1 AND l.nonce = $2",
-        // OFFSET 0: each question is looked up for itself, also by a plan made when there were no leases.
-        "SELECT l.runner_id, l.nonce, l.job_id, l.run_id, l.attempt, l.number, l.claim, l.org_id,
+    // OFFSET 0: each question is looked up for itself, also by a plan made when there were no leases.
+    "SELECT l.runner_id, l.nonce, l.job_id, l.run_id, l.attempt, l.number, l.claim, l.org_id,
              l.repo_id, l.expires_at, l.name
          FROM unnest($1::bigint[], $2::text[]) AS u (runner_id, nonce)
          CROSS JOIN LATERAL (
@@ -73,10 +68,20 @@ pub(super) async fn answered_before(
                  ON j.run_id = l.run_id AND j.attempt = l.attempt AND j.number = l.number
              WHERE l.runner_id = u.runner_id AND l.nonce = u.nonce OFFSET 0
          ) AS l",
-    );
-    let keys: Vec<Vec<Value>> =
-        asking.iter().map(|asking| vec![asking.runner.0.into(), (&asking.nonce).into()]).collect();
-    for row in tx.rows_all(sql, &keys).await? {
+);
+
+/// The keys of these questions, for [`ANSWERED`].
+pub(super) fn nonces(asking: &[Asking]) -> Vec<Vec<Value>> {
+    asking.iter().map(|asking| vec![asking.runner.0.into(), (&asking.nonce).into()]).collect()
+}
+
+/// Answers of questions that were asked before: a lost response costs nothing.
+pub(super) fn answered_before(
+    asking: &[Asking],
+    found: Vec<Row>,
+) -> Result<Vec<Vec<Claimed>>, StoreError> {
+    let mut answers = vec![Vec::new(); asking.len()];
+    for row in found {
         let (runner, nonce): (i64, String) = (row.get(0)?, row.get(1)?);
         let claimed = Claimed {
             job: JobId(row.get(2)?),
@@ -230,7 +235,7 @@ async fn commands(
         "SELECT job_id, claim, runner_id, command, expires_at FROM leases WHERE job_id = ANY($1)",
     );
     let keys: Vec<Vec<Value>> = held.iter().map(|row| row[..1].to_vec()).collect();
-    let lease = |row: &crate::Row| {
+    let lease = |row: &Row| {
         let command: Option<String> = row.get(3)?;
         let key = (JobId(row.get(0)?), row.get(1)?, RunnerId(row.get(2)?));
         let until = Timestamp(row.get::<i64>(4)?.unsigned_abs());

@@ -17,11 +17,13 @@ mod tidy;
 mod usage;
 mod waiting;
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use kiln_core::id::{JobId, OrgId, QueueId, RepoId, RunId, RunnerId};
 use kiln_core::queue::{Policy, Requirements};
 pub use kiln_core::queue::{Serving, serving};
+use kiln_core::run::Leg;
 use kiln_core::time::Timestamp;
 
 pub use history::{End, Past, PastJob, history};
@@ -93,13 +95,15 @@ pub struct Claimed {
 }
 
 /// What runners get.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Given {
     /// In the order of the questions.
     pub jobs: Vec<Vec<Claimed>>,
     /// There are jobs for those that got too few, but another server was looking at them. It is worth
     /// asking again in a moment.
     pub passed_over: bool,
+    /// The legs of those that were given just now, as they are since.
+    pub(crate) legs: HashMap<JobId, Leg>,
     /// For each question: from then on the runner may take a job that waits for preferred ones until then.
     pub again: Vec<Option<Timestamp>>,
 }

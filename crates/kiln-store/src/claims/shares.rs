@@ -6,7 +6,7 @@ use std::time::Duration;
 use kiln_core::id::{OrgId, RepoId};
 use kiln_core::queue::{HeadStarts, OrgShare, RepoShare, Usage, estimate};
 
-use crate::sql::{Row, Sql, Value};
+use crate::sql::{Row, Sql};
 use crate::tx::millis;
 use crate::{StoreError, Tx};
 
@@ -26,18 +26,14 @@ pub(super) async fn shares(
     repos: &BTreeSet<(OrgId, RepoId)>,
 ) -> Result<Shares, StoreError> {
     let orgs: BTreeSet<OrgId> = repos.iter().map(|(org, _)| *org).collect();
-    let mut shares = Shares::default();
-    let sql = Sql::of(
-        "SELECT o.id, o.shares, coalesce(l.running, 0), l.job_limit, u.consumed, u.hour
-         FROM organizations AS o LEFT JOIN org_loads AS l ON l.org_id = o.id
-         LEFT JOIN usage AS u ON u.org_id = o.id AND u.repo_id = 0 WHERE o.id = $1",
-        "SELECT o.id, o.shares, coalesce(l.running, 0), l.job_limit, u.consumed, u.hour
-         FROM organizations AS o LEFT JOIN org_loads AS l ON l.org_id = o.id
-         LEFT JOIN usage AS u ON u.org_id = o.id AND u.repo_id = 0 WHERE o.id = ANY($1)",
-    );
     let now = millis(tx.now());
-    let keys: Vec<Vec<Value>> = orgs.iter().map(|org| vec![org.0.into()]).collect();
-    for row in tx.rows_all(sql, &keys).await? {
+    let since = now.saturating_sub(i64::try_from(UNFOLDED.as_millis()).unwrap_or(0));
+    let org_keys = orgs.iter().map(|org| vec![org.0.into()]).collect();
+    let repo_keys = repos.iter().map(|(_, repo)| vec![repo.0.into()]).collect();
+    let questions = [(ORGS, org_keys), (REPOS, repo_keys), (DELTAS, vec![vec![since.into()]])];
+    let [orgs, repos, deltas] = tx.rows_together(questions).await?;
+    let mut shares = Shares::default();
+    for row in orgs {
         let share = OrgShare {
             shares: row.get(1)?,
             consumed: consumed(&row, 4, now)?,
@@ -46,14 +42,7 @@ pub(super) async fn shares(
         };
         shares.orgs.insert(OrgId(row.get(0)?), share);
     }
-    let sql = Sql::of(
-        "SELECT r.id, r.shares, r.priorities, u.typical, u.consumed, u.hour FROM repositories AS r
-         LEFT JOIN usage AS u ON u.org_id = r.org_id AND u.repo_id = r.id WHERE r.id = $1",
-        "SELECT r.id, r.shares, r.priorities, u.typical, u.consumed, u.hour FROM repositories AS r
-         LEFT JOIN usage AS u ON u.org_id = r.org_id AND u.repo_id = r.id WHERE r.id = ANY($1)",
-    );
-    let keys: Vec<Vec<Value>> = repos.iter().map(|(_, repo)| vec![repo.0.into()]).collect();
-    for row in tx.rows_all(sql, &keys).await? {
+    for row in repos {
         let own: Option<String> = row.get(2)?;
         let share = RepoShare {
             shares: row.get(1)?,
@@ -63,9 +52,31 @@ pub(super) async fn shares(
         };
         shares.repos.insert(RepoId(row.get(0)?), share);
     }
-    add_deltas(tx, &mut shares).await?;
+    add_deltas(deltas, &mut shares)?;
     Ok(shares)
 }
+
+const ORGS: Sql = Sql::of(
+    "SELECT o.id, o.shares, coalesce(l.running, 0), l.job_limit, u.consumed, u.hour
+         FROM organizations AS o LEFT JOIN org_loads AS l ON l.org_id = o.id
+         LEFT JOIN usage AS u ON u.org_id = o.id AND u.repo_id = 0 WHERE o.id = $1",
+    "SELECT o.id, o.shares, coalesce(l.running, 0), l.job_limit, u.consumed, u.hour
+         FROM organizations AS o LEFT JOIN org_loads AS l ON l.org_id = o.id
+         LEFT JOIN usage AS u ON u.org_id = o.id AND u.repo_id = 0 WHERE o.id = ANY($1)",
+);
+
+const REPOS: Sql = Sql::of(
+    "SELECT r.id, r.shares, r.priorities, u.typical, u.consumed, u.hour FROM repositories AS r
+         LEFT JOIN usage AS u ON u.org_id = r.org_id AND u.repo_id = r.id WHERE r.id = $1",
+    "SELECT r.id, r.shares, r.priorities, u.typical, u.consumed, u.hour FROM repositories AS r
+         LEFT JOIN usage AS u ON u.org_id = r.org_id AND u.repo_id = r.id WHERE r.id = ANY($1)",
+);
+
+const DELTAS: Sql = Sql::of(
+    "SELECT org_id, repo_id, sum(seconds) FROM usage_deltas WHERE at > $1 GROUP BY org_id, repo_id",
+    "SELECT org_id, repo_id, sum(seconds) FROM usage_deltas WHERE at > ($1::bigint[])[1]
+     GROUP BY org_id, repo_id",
+);
 
 fn consumed(row: &Row, at: usize, now: i64) -> Result<f64, StoreError> {
     let (consumed, hour): (Option<f64>, Option<i64>) = (row.get(at)?, row.get(at + 1)?);
@@ -73,11 +84,8 @@ fn consumed(row: &Row, at: usize, now: i64) -> Result<f64, StoreError> {
 }
 
 /// What was charged since `usage` was written.
-async fn add_deltas(tx: &mut Tx<'_>, shares: &mut Shares) -> Result<(), StoreError> {
-    let since = millis(tx.now()).saturating_sub(i64::try_from(UNFOLDED.as_millis()).unwrap_or(0));
-    let sql = "SELECT org_id, repo_id, sum(seconds) FROM usage_deltas WHERE at > $1
-               GROUP BY org_id, repo_id";
-    for row in tx.rows(sql, &[since.into()]).await? {
+fn add_deltas(deltas: Vec<Row>, shares: &mut Shares) -> Result<(), StoreError> {
+    for row in deltas {
         let seconds: f64 = row.get(2)?;
         if let Some(org) = shares.orgs.get_mut(&OrgId(row.get(0)?)) {
             org.consumed += seconds;

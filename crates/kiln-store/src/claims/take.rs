@@ -23,21 +23,35 @@ pub(super) async fn claim(
     policy: Policy,
     asking: &[Asking],
 ) -> Result<Given, StoreError> {
-    let mut answers = lease::answered_before(tx, asking).await?;
+    let wanting = asking.iter().filter(|asking| asking.want > 0);
+    let queues: BTreeSet<QueueId> =
+        wanting.flat_map(|asking| asking.queues.iter().map(|serving| serving.queue)).collect();
+    let queues = queues.iter().map(|queue| vec![queue.0.into()]).collect();
+    let questions = [(lease::ANSWERED, lease::nonces(asking)), (lanes::OPEN, queues)];
+    let [answered, open] = tx.rows_together(questions).await?;
+    let answers = lease::answered_before(asking, answered)?;
+    let open = lanes::open_lanes(&open)?;
     let first = first_of_their_kind(asking);
     let is_new = |at: usize| answers[at].is_empty() && first[at] == at;
     let wants: Vec<u32> =
         asking.iter().enumerate().map(|(at, one)| if is_new(at) { one.want } else { 0 }).collect();
-    let mut again = vec![None; asking.len()];
-    let passed_over = give(tx, policy, asking, &wants, &mut answers, &mut again).await?;
+    let mut given = Given {
+        jobs: answers,
+        passed_over: false,
+        legs: HashMap::new(),
+        again: vec![None; asking.len()],
+    };
+    if wants.iter().any(|want| *want > 0) && !open.is_empty() {
+        give(tx, policy, asking, &wants, &open, &mut given).await?;
+    }
     for (at, first) in first.into_iter().enumerate() {
         if first != at {
-            let (earlier, later) = answers.split_at_mut(at);
+            let (earlier, later) = given.jobs.split_at_mut(at);
             later[0].clone_from(&earlier[first]);
-            again[at] = again[first];
+            given.again[at] = given.again[first];
         }
     }
-    Ok(Given { jobs: answers, passed_over, again })
+    Ok(given)
 }
 
 /// For each question where it stands first: a runner that did not wait for its answer asks again.
@@ -47,22 +61,15 @@ fn first_of_their_kind(asking: &[Asking]) -> Vec<usize> {
     questions.map(|(at, one)| *first.entry((one.runner, &one.nonce)).or_insert(at)).collect()
 }
 
-/// Chooses for those who want something, and keeps the choice. Says whether jobs were passed over.
+/// Chooses for those who want something, and keeps the choice.
 async fn give(
     tx: &mut Tx<'_>,
     policy: Policy,
     asking: &[Asking],
     wants: &[u32],
-    answers: &mut [Vec<Claimed>],
-    again: &mut [Option<Timestamp>],
-) -> Result<bool, StoreError> {
-    let wanting = asking.iter().zip(wants).filter(|(_, want)| **want > 0);
-    let queues: BTreeSet<QueueId> =
-        wanting.flat_map(|(asking, _)| asking.queues.iter().map(|serving| serving.queue)).collect();
-    let open = lanes::open_lanes(tx, &queues).await?;
-    if open.is_empty() {
-        return Ok(false);
-    }
+    open: &[Open],
+    given: &mut Given,
+) -> Result<(), StoreError> {
     let repos = open.iter().map(|open| (open.lane.org, open.lane.repo)).collect();
     let shares = shares(tx, &repos).await?;
     let limits = shares.orgs.iter().filter(|(_, share)| share.limit.is_some());
@@ -82,14 +89,14 @@ async fn give(
         askers: asking.iter().zip(wants).map(asker).collect(),
     };
     let mut picker = Picker::new(batch);
-    let (picks, passed_over) = choose(tx, &mut picker, &open).await?;
-    for (number, again) in again.iter_mut().enumerate() {
+    let (picks, passed_over) = choose(tx, &mut picker, open).await?;
+    for (number, again) in given.again.iter_mut().enumerate() {
         *again = picker.again(number).map(|at| Timestamp(at.unsigned_abs()));
     }
     let lanes: HashMap<LaneId, Lane> = open.iter().map(|open| (open.lane.id, open.lane)).collect();
     let picks = lease::within_limits(tx, picks, &lanes, &limited).await?;
-    take(tx, asking, &picks, &lanes, &limited, answers).await?;
-    Ok(passed_over)
+    given.passed_over = passed_over;
+    take(tx, asking, &picks, &lanes, &limited, given).await
 }
 
 /// Asks the picker until it is done, and brings the heads of lanes that it wants.
@@ -145,7 +152,7 @@ async fn take(
     picks: &[Chosen],
     lanes: &HashMap<LaneId, Lane>,
     limited: &BTreeSet<OrgId>,
-    answers: &mut [Vec<Claimed>],
+    given: &mut Given,
 ) -> Result<(), StoreError> {
     let places: Vec<_> =
         picks.iter().map(|pick| (pick.lane, pick.head.key, pick.head.job)).collect();
@@ -177,6 +184,9 @@ async fn take(
             name: row.name().to_owned(),
             expires: tx.now() + lease_lasts(),
         };
+        if tx.is_postgres() {
+            given.legs.insert(claimed.job, row.leg.clone());
+        }
         changed.push(row);
         taken.push((pick, claimed));
     }
@@ -191,7 +201,7 @@ async fn take(
     lease::make(tx, asking, &taken, limited)?;
     record(tx, asking, &taken).await?;
     for (pick, claimed) in taken {
-        answers[pick.asker].push(claimed);
+        given.jobs[pick.asker].push(claimed);
     }
     Ok(())
 }

@@ -103,9 +103,11 @@ pub fn append(tx: &mut Tx<'_>, events: &[Event]) -> Result<(), StoreError> {
         Sql::of(
             "INSERT INTO events (run_id, org_id, repo_id, attempt, job_id, kind, payload, at)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
-            "INSERT INTO events (run_id, org_id, repo_id, attempt, job_id, kind, payload, at)
-             SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
-                                  $6::text[], $7::text[], $8::bigint[])",
+            // The transaction is named once, and not for each of them.
+            "INSERT INTO events (run_id, org_id, repo_id, attempt, job_id, kind, payload, at, txid)
+             SELECT u.*, (SELECT pg_current_xact_id()::text::bigint)
+             FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
+                         $6::text[], $7::text[], $8::bigint[]) AS u",
         ),
         rows,
     )?;

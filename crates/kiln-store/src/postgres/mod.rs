@@ -142,7 +142,7 @@ impl Postgres {
         let mut tx = Tx::postgres(Pipe::new(&session), now);
         let answer = AssertUnwindSafe(work(&mut tx)).catch_unwind().await;
         let answer = answer.unwrap_or_else(|panic| Err(StoreError::panicked(panic.as_ref())));
-        let (signals, later) = tx.into_parts();
+        let (signals, then, later) = tx.into_parts();
         match answer {
             Ok(answer) => {
                 mode.passes(Point::BeforeCommit);
@@ -152,7 +152,10 @@ impl Postgres {
                 if matches!(committed, Ok(()) | Err(StoreError::InDoubt(_))) {
                     self.publish(&signals);
                 }
-                committed.map(|()| answer)
+                committed.map(|()| {
+                    then.happen();
+                    answer
+                })
             }
             Err(error) => {
                 session.rollback().await;

@@ -1,6 +1,6 @@
 //! Statements whose answers nobody waits for travel with the next one that is waited for.
 
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 
 use super::Session;
 use crate::StoreError;
@@ -35,8 +35,25 @@ impl<'s> Pipe<'s> {
         sql: &str,
         parameters: &[Value],
     ) -> Result<Vec<Row>, StoreError> {
-        self.flush().await?;
-        self.session.rows(sql, parameters).await
+        let mut answers = self.rows_together(&[(sql, parameters)]).await?;
+        Ok(answers.pop().unwrap_or_default())
+    }
+
+    /// The rows of several questions, none of which waits for the answer to another.
+    pub(crate) async fn rows_together(
+        &mut self,
+        questions: &[(&str, &[Value])],
+    ) -> Result<Vec<Vec<Row>>, StoreError> {
+        let later = std::mem::take(&mut self.later);
+        prepare(self.session, &later).await?;
+        for (sql, _) in questions {
+            self.session.prepare(sql).await?;
+        }
+        // One right behind the other. What fails of the first makes the others fail, too.
+        let asked = questions.iter().map(|(sql, parameters)| self.session.rows(sql, parameters));
+        let (sent, rows) = join(send(self.session, &later), join_all(asked)).await;
+        sent?;
+        rows.into_iter().collect()
     }
 
     pub(crate) async fn execute(

@@ -75,7 +75,7 @@ pub struct RunFacts {
 }
 
 impl Runs {
-    /// Claims jobs. Where the writer remembers runs, the answers have at once what their runners must know.
+    /// Claims jobs. The answers have at once what their runners must know, as far as it is remembered here.
     pub(crate) async fn claim(
         &self,
         policy: Policy,
@@ -84,9 +84,14 @@ impl Runs {
         let known = self.known.clone();
         let work = async move |tx: &mut Tx<'_>| {
             let given = claims::claim(tx, policy, &asking).await?;
-            let first = given.jobs.iter().filter_map(|jobs| jobs.first().cloned());
-            let first: Vec<Claimed> = first.filter(|_| tx.memory().is_some()).collect();
-            let mut assigned = assign(tx, &known, &first).await?.into_iter();
+            let first: Vec<Claimed> =
+                given.jobs.iter().filter_map(|jobs| jobs.first().cloned()).collect();
+            let assigned = if tx.memory().is_some() {
+                assign(tx, &known, &first).await?
+            } else {
+                known.ready.assign(tx, &first, &given.legs).await?
+            };
+            let mut assigned = assigned.into_iter();
             let of = |jobs: &Vec<Claimed>| jobs.first().and_then(|_| assigned.next().flatten());
             let assigned = given.jobs.iter().map(of).collect();
             Ok((given, assigned))
@@ -125,6 +130,9 @@ pub(crate) async fn assign(
     }
     let key = |(run, attempt): &(RunId, u32)| vec![(*run).into(), (*attempt).into()];
     let facts = run_facts(tx, &asked.keys().map(key).collect::<Vec<_>>()).await?;
+    if tx.is_postgres() {
+        facts.values().for_each(|run| known.ready.learn(run));
+    }
     let mut seen = recalled(tx, known, &asked).await?;
     asked.retain(|(run, _), _| !seen.contains_key(run));
     seen.extend(read(tx, known, asked).await?);
@@ -169,7 +177,10 @@ async fn recalled(
 }
 
 /// What the expressions of these legs can see of a run: see [`gather`]. None unless all of it is there.
-fn neighbourhood(known: &Neighbourhood, legs: &BTreeSet<LegNo>) -> Option<Neighbourhood> {
+pub(super) fn neighbourhood(
+    known: &Neighbourhood,
+    legs: &BTreeSet<LegNo>,
+) -> Option<Neighbourhood> {
     let mut hood = Neighbourhood::new(known.run.clone());
     let mut left: Vec<LegNo> = legs.iter().copied().collect();
     while let Some(number) = left.pop() {

@@ -155,7 +155,7 @@ pub(super) async fn apply_all(
     work.drive(tx, &mut batch).await?;
     tell_other_ends(&batch, &legs, happened, &mut work.answers);
     tell_of_cancels(&batch, &legs, happened, &mut work.answers);
-    save::save(tx, &mut batch).await?;
+    save::save(tx, known, &mut batch).await?;
     note_heard(tx, happened, &work.answers)?;
     Ok(work.answers)
 }
@@ -229,7 +229,7 @@ pub(super) async fn apply_to(
     let mut batch = load::lock(tx, known, &[run].into()).await?;
     if batch.runs.get(&run).is_some_and(|open| open.hood.run.attempt == attempt) {
         Work::single(run, event).drive(tx, &mut batch).await?;
-        save::save(tx, &mut batch).await?;
+        save::save(tx, known, &mut batch).await?;
     }
     Ok(())
 }

@@ -7,8 +7,10 @@ use kiln_core::id::{OrgId, RepoId, RunId, WorkflowId};
 use kiln_core::plan::Plan;
 use kiln_core::queue::Class;
 use kiln_core::run::{self, Again, Event, Neighbourhood, Run};
+use kiln_core::time::Timestamp;
 use serde_json::json;
 
+use super::assignments::RunFacts;
 use super::change::Work;
 use super::facts::Known;
 use super::open::{Batch, Open};
@@ -190,7 +192,7 @@ async fn create(
         Begun::Before(run) => Ok(Created::Before(run)),
         Begun::New(open) => {
             let run = open.id();
-            start(tx, *open).await?;
+            start(tx, known, *open).await?;
             Ok(Created::New(run))
         }
     }
@@ -236,18 +238,49 @@ pub(super) async fn begin(
         started: None,
         ended: None,
     };
+    known.ready.note_run(tx, first_facts(new, run, number, tx.now()));
     let facts = known.facts(tx, run, 1, &attempt).await?;
     let row = Run::new(run.0.unsigned_abs(), facts.plan.plan.clone());
     Ok(Begun::New(Box::new(Open::new(row, attempt, facts))))
 }
 
 /// Lets a fresh attempt begin.
-async fn start(tx: &mut Tx<'_>, open: Open) -> Result<(), StoreError> {
+/// What stays as it is of a new run. Where it belongs is looked up with each claim.
+fn first_facts(new: &NewRun, id: RunId, number: i64, created: Timestamp) -> RunFacts {
+    RunFacts {
+        id,
+        number,
+        attempt: 1,
+        root: new.root,
+        event: new.event.clone(),
+        actor: new.actor.clone(),
+        triggering_actor: new.actor.clone(),
+        trust: new.trust.clone(),
+        reference: new.reference.clone(),
+        head_sha: new.head_sha.clone(),
+        head_branch: new.head_branch.clone(),
+        title: new.title.clone(),
+        created,
+        org: new.org,
+        org_name: String::new(),
+        repo: new.repo,
+        repo_name: String::new(),
+        default_branch: String::new(),
+        clone_url: None,
+        workflow: new.workflow,
+        workflow_path: String::new(),
+        workflow_name: String::new(),
+        has_secrets: false,
+        from: None,
+    }
+}
+
+async fn start(tx: &mut Tx<'_>, known: &Known, open: Open) -> Result<(), StoreError> {
     let run = open.id();
     let mut batch = Batch::default();
     batch.runs.insert(run, Box::new(open));
     Work::single(run, Event::Start).drive(tx, &mut batch).await?;
-    save::save(tx, &mut batch).await
+    save::save(tx, known, &mut batch).await
 }
 
 /// The run that this key made in the repository within the window; otherwise the key is ours now.
@@ -392,7 +425,7 @@ async fn again(
     let mut open = Open::new(hood.run.clone(), attempt, facts);
     open.hood = hood;
     open.at_hand.whole = true;
-    start(tx, open).await?;
+    start(tx, known, open).await?;
     Ok(number)
 }
 

@@ -1,13 +1,13 @@
 //! What never changes about a run: its plan and what its expressions see. Read once, then kept.
 
-use std::collections::HashMap;
-
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use kiln_core::id::RunId;
 use kiln_core::plan;
 use kiln_core::run::Evaluator;
 
+use super::cache::Cache;
+use super::ready::Ready;
 use super::rows::Attempt;
 use crate::directory::documents::{self, Hash};
 use crate::{Duty, Scope, StoreError, Tx};
@@ -87,6 +87,8 @@ pub(super) struct Known {
     /// By all that they are made of: an embedded database gives the number of a run that was undone to
     /// the next one.
     facts: Cache<(RunId, u32, Hash, Hash), Facts>,
+    /// What runners must know of jobs that wait.
+    pub(super) ready: Ready,
 }
 
 impl std::fmt::Debug for Known {
@@ -97,7 +99,12 @@ impl std::fmt::Debug for Known {
 
 impl Known {
     pub(super) fn new(evaluators: Arc<dyn Evaluators>) -> Self {
-        Self { evaluators, plans: Cache::new(256), facts: Cache::new(4_096) }
+        Self {
+            evaluators,
+            plans: Cache::new(256),
+            facts: Cache::new(4_096),
+            ready: Ready::default(),
+        }
     }
 
     pub(super) async fn facts(
@@ -132,52 +139,5 @@ impl Known {
         let plan = Arc::new(Plan::new(plan));
         self.plans.put(hash, plan.clone());
         Ok(plan)
-    }
-}
-
-/// How many were ever put in, and each with its count then.
-type Entries<K, V> = (u64, HashMap<K, (u64, V)>);
-
-/// A bounded memory: when it is full, the half that was put in first goes.
-struct Cache<K, V> {
-    entries: Mutex<Entries<K, V>>,
-    capacity: usize,
-}
-
-impl<K: std::hash::Hash + Eq, V: Clone> Cache<K, V> {
-    fn new(capacity: usize) -> Self {
-        Self { entries: Mutex::new((0, HashMap::new())), capacity }
-    }
-
-    fn get(&self, key: &K) -> Option<V> {
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.1.get(key).map(|(_, value)| value.clone())
-    }
-
-    fn put(&self, key: K, value: V) {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        let (count, map) = &mut *entries;
-        *count += 1;
-        if map.len() >= self.capacity {
-            let oldest = *count - u64::try_from(self.capacity / 2).unwrap_or(1);
-            map.retain(|_, (at, _)| *at > oldest);
-        }
-        map.insert(key, (*count, value));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Cache;
-
-    #[test]
-    fn a_full_cache_forgets_what_came_first() {
-        let cache = Cache::new(10);
-        for number in 0..100 {
-            cache.put(number, number);
-        }
-        assert_eq!(cache.get(&99), Some(99));
-        assert_eq!(cache.get(&0), None);
-        assert!(cache.entries.lock().unwrap().1.len() <= 10);
     }
 }

@@ -48,16 +48,16 @@ async fn create(tx: &mut Tx<'_>, known: &Known, new: &NewFailedRun) -> Result<Cr
     };
     open.hood.run.state = RunState::Done(Conclusion::StartupFailure);
     let id = open.id();
-    keep(tx, open).await?;
+    keep(tx, known, open).await?;
     let sql = "UPDATE runs SET note = $2 WHERE id = $1";
     tx.execute(sql, &[id.into(), rows::note(Some(&new.note))]).await?;
     Ok(Created::New(id))
 }
 
-async fn keep(tx: &mut Tx<'_>, open: Open) -> Result<(), StoreError> {
+async fn keep(tx: &mut Tx<'_>, known: &Known, open: Open) -> Result<(), StoreError> {
     let mut batch = Batch::default();
     batch.runs.insert(open.id(), Box::new(open));
-    save::save(tx, &mut batch).await
+    save::save(tx, known, &mut batch).await
 }
 
 /// Whether there was no file to make a plan of.

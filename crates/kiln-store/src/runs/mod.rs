@@ -5,6 +5,7 @@
 //! with the events, tasks and queue places that follow, all in one transaction.
 
 mod assignments;
+mod cache;
 mod change;
 mod create;
 mod deployments;
@@ -23,6 +24,7 @@ mod notes;
 mod open;
 mod picture;
 mod priority;
+mod ready;
 mod record;
 mod release;
 mod reports;

@@ -52,7 +52,7 @@ async fn set(tx: &mut Tx<'_>, known: &Known, run: RunId, priority: i64) -> Resul
         let sql = "UPDATE run_attempts SET priority = $3 WHERE run_id = $1 AND attempt = $2";
         tx.execute(sql, &[run.0.into(), attempt.into(), priority.into()]).await?;
     }
-    save::save(tx, &mut batch).await?;
+    save::save(tx, known, &mut batch).await?;
     if is_over {
         return Err(Refusal::Conflict("the run has ended already".to_owned()).into());
     }

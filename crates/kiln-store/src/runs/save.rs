@@ -4,6 +4,7 @@ use kiln_core::id::JobId;
 use kiln_core::run::{Group, Leg, LegNo, LegState, RunState, Wait};
 use kiln_core::time::Timestamp;
 
+use super::facts::Known;
 use super::open::{Batch, Open, SharedGroup, Written};
 use super::rows::{self, ATTEMPTS, JOBS, Job, NODES, SCOPES};
 use super::{ends, enqueue, notes, record, release};
@@ -13,7 +14,11 @@ use crate::tx::millis;
 use crate::{Refusal, Signal, StoreError, Tx};
 
 /// Writes all rows of the batch that are new or changed, and everything that follows from it.
-pub(super) async fn save(tx: &mut Tx<'_>, batch: &mut Batch) -> Result<(), StoreError> {
+pub(super) async fn save(
+    tx: &mut Tx<'_>,
+    known: &Known,
+    batch: &mut Batch,
+) -> Result<(), StoreError> {
     for open in batch.runs.values_mut() {
         name_new_jobs(open)?;
         note_times(open, tx.now());
@@ -28,6 +33,7 @@ pub(super) async fn save(tx: &mut Tx<'_>, batch: &mut Batch) -> Result<(), Store
     notes::write(tx, batch)?;
     write_groups(tx, batch)?;
     record::events_and_tasks(tx, batch)?;
+    known.ready.note_queued(tx, batch);
     for (run, open) in std::mem::take(&mut batch.runs) {
         if open.written.attempt || !open.effects.is_empty() {
             tx.signal(Signal::Run(run));
@@ -155,9 +161,7 @@ fn write_rows(tx: &mut Tx<'_>, batch: &mut Batch) -> Result<(), StoreError> {
                 continue;
             }
             written.legs.push(leg.number);
-            if !tx.is_postgres()
-                && before.is_some_and(|before| rows::has_only_moved(before, leg, job))
-            {
+            if before.is_some_and(|before| rows::has_only_moved(before, leg, job)) {
                 moved.push(rows::moved_row(leg, job));
             } else {
                 jobs.add(before, |_| false, || rows::job_row(run, leg, job));
@@ -169,7 +173,7 @@ fn write_rows(tx: &mut Tx<'_>, batch: &mut Batch) -> Result<(), StoreError> {
     write_runs(tx, runs)?;
     scopes.write(tx, &SCOPES)?;
     nodes.write(tx, &NODES)?;
-    tx.write_remembered(rows::MOVE.into(), moved)?;
+    tx.write_remembered(rows::MOVE, moved)?;
     jobs.write(tx, &JOBS)
 }
 

@@ -127,7 +127,7 @@ fn check_plans(costs: &BTreeMap<String, Cost>) {
         ("SELECT", "FROM queue"),
         ("DELETE", "FROM queue"),
         ("SELECT", "FROM jobs"),
-        ("INSERT", "INTO jobs"),
+        ("UPDATE", "jobs AS t"),
         ("SELECT", "FROM leases"),
         ("INSERT", "INTO leases"),
         ("SELECT", "FROM organizations"),
