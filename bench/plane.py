@@ -350,19 +350,24 @@ def depth(arguments, scratch):
     plane.repository(scratch / "deep", FAN.format(legs=legs))
     for _ in range(4):
         plane.trigger("deep")
+    plane.stop()
+    embedded = next((scratch / "depth").glob("*.db"))
     found = {}
     for name, runs in (("few", 4), ("many", 4_000)):
         if runs > 4:
-            plane.stop()
-            database = next((scratch / "depth").glob("*.db"))
-            row("depth_queued", 250 * copies.multiply(database, runs), "jobs")
-            plane = Plane(arguments.kiln, "server", scratch / "depth")
+            row("depth_queued", 250 * copies.multiply(embedded, runs), "jobs")
+        more = []
+        if arguments.database:
+            more = ["--database", f"{arguments.database}_{name}"]
+            move = [arguments.kiln, "db", "move", "--database", embedded, "--to", more[1]]
+            subprocess.run(move, check=True, stdout=subprocess.DEVNULL)
+        plane = Plane(arguments.kiln, "server", scratch / "depth", *more)
         command = [arguments.simulated, "claims", plane.address, plane.token(), "bench", "200"]
         said = subprocess.run(command, check=True, timeout=300, capture_output=True, text=True).stdout
+        plane.stop()
         found[name] = {line.split()[0]: float(line.split()[1]) for line in said.splitlines()}
         row(f"depth_{name}_p50", found[name]["claim_p50"], "ms")
         row(f"depth_{name}_p99", found[name]["claim_p99"], "ms")
-    plane.stop()
     goal("depth_many_to_few", found["many"]["claim_p50"] / found["few"]["claim_p50"], 1.3, "x")
 
 
@@ -418,7 +423,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--buildbot", default="")
     parser.add_argument("--simulated", default="", help="the program that plays runners")
-    parser.add_argument("--database", default="", help="of `cycles`, instead of the embedded one")
+    parser.add_argument("--database", default="", help="of `cycles`, instead of the embedded one; `depth` adds `_few` and `_many` to it")
     parser.add_argument("--jobs", type=int, default=20_000, help="of `cycles`")
     parser.add_argument("parts", nargs="+", choices=["latency", "fanout", "memory", "start", "idle", "cycles", "depth"])
     arguments = parser.parse_args()

@@ -37,6 +37,24 @@ fn answers_that_get_lost_and_errors_of_the_server_cost_nothing() {
     runner.drained();
 }
 
+/// S1: a server of the first version hears no events with the end of a job. The short job of another is told at once.
+#[test]
+fn events_come_with_the_end_only_where_they_are_heard() {
+    for is_old in [true, false] {
+        let case = Case::new();
+        case.server.world().is_old = is_old;
+        let runner = case.start();
+        case.server.queue(job(1, ECHO));
+        wait("it is done", || case.server.told(1).complete.is_some());
+        let told = case.server.told(1);
+        assert_eq!(told.kinds(), ["started", "step_started", "step_finished"]);
+        if is_old {
+            assert_eq!(told.along, 0);
+        }
+        runner.drained();
+    }
+}
+
 /// A server that lost a part of what it had gets it again.
 #[test]
 fn what_the_server_lost_is_told_again_from_where_it_wants() {

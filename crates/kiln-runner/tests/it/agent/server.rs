@@ -16,6 +16,7 @@ use kiln_proto::job::{Job, JobRef};
 use kiln_proto::log::Line;
 use kiln_proto::report::{Complete, Event, Events};
 use kiln_proto::runner::{Claim, Command, Heartbeat, Register};
+use kiln_proto::version::{OLDEST, PROTOCOL};
 use serde_json::json;
 use tokio::runtime::Runtime;
 use tokio::sync::Notify;
@@ -37,6 +38,8 @@ pub(super) struct Told {
     pub(super) log: Vec<u8>,
     pub(super) events: Vec<Event>,
     pub(super) complete: Option<Complete>,
+    /// How many events came with the end.
+    pub(super) along: usize,
     pub(super) returned: Option<String>,
     /// What its runner is to hear.
     pub(super) command: Option<Command>,
@@ -47,6 +50,20 @@ pub(super) struct Told {
 }
 
 impl Told {
+    /// What follows on the events that are there; else which it wants.
+    fn hear(&mut self, events: Vec<Event>) -> Result<(), u64> {
+        for event in events {
+            let have = self.events.len() as u64;
+            if event.sequence > have + 1 {
+                return Err(have + 1);
+            }
+            if event.sequence == have + 1 {
+                self.events.push(event);
+            }
+        }
+        Ok(())
+    }
+
     /// What its steps printed.
     pub(super) fn text(&self) -> String {
         let mut is_head = false;
@@ -93,11 +110,17 @@ pub(super) struct World {
     pub(super) epoch: u64,
     pub(super) registrations: Vec<Register>,
     pub(super) heartbeats: Vec<Heartbeat>,
+    /// Speaks the first version of the protocol.
+    pub(super) is_old: bool,
     /// What each question was answered.
     nonces: HashMap<String, Job>,
 }
 
 impl World {
+    fn protocol(&self) -> u32 {
+        if self.is_old { OLDEST } else { PROTOCOL }
+    }
+
     fn call(&mut self, kind: &'static str) -> Option<Wrong> {
         *self.calls.entry(kind).or_default() += 1;
         self.wrong.get_mut(kind)?.pop_front()
@@ -237,7 +260,7 @@ async fn register(State(server): Server, Json(asked): Json<Register>) -> Respons
             }
             let id = asked.id.unwrap();
             let body = json!({"id": id, "name": asked.name, "access_token": token(&world, id),
-                "status": "re-registered", "protocol": 1, "heartbeat": 15, "lease": 60});
+                "status": "re-registered", "protocol": world.protocol(), "heartbeat": 15, "lease": 60});
             return Json(body).into_response();
         }
         if asked.key.as_deref() != Some(KEY) {
@@ -247,7 +270,7 @@ async fn register(State(server): Server, Json(asked): Json<Register>) -> Respons
         world.runners.insert(id, format!("krc_{id}"));
         let body = json!({"id": id, "name": asked.name, "credential": format!("krc_{id}"),
             "access_token": token(&world, id), "status": "registered",
-            "protocol": 1, "heartbeat": 15, "lease": 60});
+            "protocol": world.protocol(), "heartbeat": 15, "lease": 60});
         Json(body).into_response()
     })
 }
@@ -386,17 +409,9 @@ async fn events(
     headers: HeaderMap,
     Json(said): Json<Events>,
 ) -> Response {
-    about(&server, "events", job, &headers, |told| {
-        for event in said.events {
-            let have = told.events.len() as u64;
-            if event.sequence > have + 1 {
-                return problem(409, Some(have + 1));
-            }
-            if event.sequence == have + 1 {
-                told.events.push(event);
-            }
-        }
-        Json(json!({"sequence": told.events.len()})).into_response()
+    about(&server, "events", job, &headers, |told| match told.hear(said.events) {
+        Err(wanted) => problem(409, Some(wanted)),
+        Ok(()) => Json(json!({"sequence": told.events.len()})).into_response(),
     })
 }
 
@@ -404,9 +419,16 @@ async fn complete(
     State(server): Server,
     Path(job): Path<(i64, u32)>,
     headers: HeaderMap,
-    Json(said): Json<Complete>,
+    Json(mut said): Json<Complete>,
 ) -> Response {
     about(&server, "complete", job, &headers, |told| {
+        told.along = said.events.len();
+        if let Err(wanted) = told.hear(std::mem::take(&mut said.events)) {
+            return problem(409, Some(wanted));
+        }
+        if (told.events.len() as u64) < said.sequence {
+            return problem(409, Some(told.events.len() as u64 + 1));
+        }
         if (told.log.len() as u64) < said.log_bytes {
             return problem(409, Some(told.log.len() as u64));
         }
