@@ -564,6 +564,13 @@ pub(super) fn job_of(row: &Row) -> Result<(Leg, Job), StoreError> {
 }
 
 pub(super) fn job_row(run: &Run, leg: &Leg, job: &Job) -> Vec<Value> {
+    let mut row = job_fixed(run, leg, job);
+    row.extend(job_changing(leg, job));
+    row
+}
+
+/// What never changes of a job.
+fn job_fixed(run: &Run, leg: &Leg, job: &Job) -> Vec<Value> {
     let mut row = numbered(run, leg.number);
     row.extend([
         job.id.0.into(),
@@ -573,7 +580,39 @@ pub(super) fn job_row(run: &Run, leg: &Leg, job: &Job) -> Vec<Value> {
         (&job.name).into(),
         if leg.matrix.is_empty() { Value::Null } else { json(&leg.matrix).into() },
     ]);
-    row.extend(job_changing(leg, job));
+    row
+}
+
+/// A job that waits for its first runner. What is not named is empty.
+pub(super) const QUEUE: Sql = Sql::of(
+    "INSERT INTO jobs (run_id, attempt, number, id, node, leg_index, origin_attempt, name, matrix, lane_id,
+         queue_key, queued_at, state, claim, retries, losses, cancelling, tolerated)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 'queued', 0, 0, 0, 0, 0)",
+    "INSERT INTO jobs (run_id, attempt, number, id, node, leg_index, origin_attempt, name, matrix, lane_id,
+         queue_key, queued_at, state, claim, retries, losses, cancelling, tolerated)
+     SELECT u.*, 'queued', 0, 0, 0, 0, 0
+     FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[],
+                 $7::bigint[], $8::text[], $9::text[], $10::bigint[], $11::bigint[], $12::bigint[]) AS u",
+);
+
+/// Whether [`QUEUE`] says all that is to be said of a job that is new.
+pub(super) fn has_just_come(leg: &Leg) -> bool {
+    let Timings { queued: _, claimed, prepared, started, ended } = leg.timings;
+    let counts = (leg.attempt, leg.retries, leg.losses);
+    leg.state == LegState::Queued
+        && counts == (0, 0, 0)
+        && !leg.cancelling
+        && !leg.tolerated
+        && [claimed, prepared, started, ended].iter().all(Option::is_none)
+        && leg.group.is_none()
+        && leg.scope.is_none()
+        && leg.outputs.is_empty()
+        && leg.note.is_none()
+}
+
+pub(super) fn queued_row(run: &Run, leg: &Leg, job: &Job) -> Vec<Value> {
+    let mut row = job_fixed(run, leg, job);
+    row.extend([job.lane.into(), job.key.into(), time(leg.timings.queued)]);
     row
 }
 

@@ -124,7 +124,7 @@ fn write_rows(tx: &mut Tx<'_>, batch: &mut Batch) -> Result<(), StoreError> {
     let mut attempts = Writes::default();
     let (mut scopes, mut nodes, mut jobs) =
         (Writes::default(), Writes::default(), Writes::default());
-    let (mut runs, mut moved) = (Vec::new(), Vec::new());
+    let (mut runs, mut queued, mut moved) = (Vec::new(), Vec::new(), Vec::new());
     for open in batch.runs.values_mut() {
         let now = open.attempt_now();
         let (run, before) = (&open.hood.run, &open.before);
@@ -161,7 +161,9 @@ fn write_rows(tx: &mut Tx<'_>, batch: &mut Batch) -> Result<(), StoreError> {
                 continue;
             }
             written.legs.push(leg.number);
-            if before.is_some_and(|before| rows::has_only_moved(before, leg, job)) {
+            if before.is_none() && rows::has_just_come(leg) {
+                queued.push(rows::queued_row(run, leg, job));
+            } else if before.is_some_and(|before| rows::has_only_moved(before, leg, job)) {
                 moved.push(rows::moved_row(leg, job));
             } else {
                 jobs.add(before, |_| false, || rows::job_row(run, leg, job));
@@ -173,6 +175,7 @@ fn write_rows(tx: &mut Tx<'_>, batch: &mut Batch) -> Result<(), StoreError> {
     write_runs(tx, runs)?;
     scopes.write(tx, &SCOPES)?;
     nodes.write(tx, &NODES)?;
+    tx.write_remembered(rows::QUEUE, queued)?;
     tx.write_remembered(rows::MOVE, moved)?;
     jobs.write(tx, &JOBS)
 }
