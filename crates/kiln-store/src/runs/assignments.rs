@@ -11,6 +11,7 @@ use kiln_core::time::Timestamp;
 
 use super::facts::{Facts, Known};
 use super::open::{Batch, Open};
+use super::ready::places;
 use super::rows::{self, ATTEMPTS, FromStep};
 use super::{Runs, load};
 use crate::claims::{self, Asking, Claimed, Given};
@@ -128,11 +129,7 @@ pub(crate) async fn assign(
     for one in claimed {
         asked.entry((one.run, one.attempt)).or_default().insert(one.number);
     }
-    let key = |(run, attempt): &(RunId, u32)| vec![(*run).into(), (*attempt).into()];
-    let facts = run_facts(tx, &asked.keys().map(key).collect::<Vec<_>>()).await?;
-    if tx.is_postgres() {
-        facts.values().for_each(|run| known.ready.learn(run));
-    }
+    let facts = run_facts(tx, known, &asked.keys().copied().collect::<Vec<_>>()).await?;
     let mut seen = recalled(tx, known, &asked).await?;
     asked.retain(|(run, _), _| !seen.contains_key(run));
     seen.extend(read(tx, known, asked).await?);
@@ -327,15 +324,37 @@ const FACTS: Sql = Sql::of(
     ),
 );
 
+/// What is to be known of these attempts of runs. Of those that the writer of an embedded database remembers, only what people
+/// can change is read again.
 async fn run_facts(
     tx: &mut Tx<'_>,
-    keys: &[Vec<Value>],
+    known: &Known,
+    asked: &[(RunId, u32)],
 ) -> Result<BTreeMap<RunId, Arc<RunFacts>>, StoreError> {
-    let facts = |row: &Row| {
-        let facts = facts_of(row)?;
-        Ok((facts.id, Arc::new(facts)))
-    };
-    tx.rows_all(FACTS, keys).await?.iter().map(facts).collect()
+    let (mut before, mut keys) = (Vec::new(), Vec::new());
+    for (run, attempt) in asked {
+        match tx.memory().and_then(|memory| memory.about(*run, *attempt)) {
+            Some(about) => before.push(about),
+            None => keys.push(vec![(*run).into(), (*attempt).into()]),
+        }
+    }
+    let mut facts = BTreeMap::new();
+    for row in tx.rows_all(FACTS, &keys).await? {
+        let read = Arc::new(facts_of(&row)?);
+        if tx.is_postgres() {
+            known.ready.learn(&read);
+        } else if let Some(memory) = tx.memory() {
+            memory.learn(&read);
+        }
+        facts.insert(read.id, read);
+    }
+    let places = places(tx, before.iter().map(|run| run.workflow).collect()).await?;
+    for run in before {
+        if let Some(place) = places.get(&run.workflow) {
+            facts.insert(run.id, Arc::new(place.of(&run)));
+        }
+    }
+    Ok(facts)
 }
 
 fn facts_of(row: &Row) -> Result<RunFacts, StoreError> {

@@ -6,10 +6,12 @@
 //! statement changes these rows that does not go through here.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use kiln_core::id::RunId;
 use kiln_core::run::{Leg, LegNo, RunState};
 
+use super::assignments::RunFacts;
 use super::open::{Open, PastJob};
 use super::rows::{self, Job};
 
@@ -75,6 +77,19 @@ impl Memory {
     pub(super) fn recall(&self, run: RunId, attempt: u32) -> Option<&Open> {
         let open = &self.runs.get(&run)?.open;
         Some(&**open).filter(|open| open.hood.run.attempt == attempt)
+    }
+
+    /// What else was read about the given attempt of a run.
+    pub(super) fn about(&self, run: RunId, attempt: u32) -> Option<Arc<RunFacts>> {
+        self.recall(run, attempt)?.about.clone()
+    }
+
+    /// Something else was read about a run.
+    pub(super) fn learn(&mut self, about: &Arc<RunFacts>) {
+        let Some(Remembered { open, .. }) = self.runs.get_mut(&about.id) else { return };
+        if open.hood.run.attempt == about.attempt {
+            open.about = Some(Arc::clone(about));
+        }
     }
 
     /// A leg of the given attempt, if it is remembered.

@@ -1,6 +1,7 @@
 //! A run under change: the rows at hand, and what they were when they came.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use kiln_core::id::{JobId, RepoId, RunId};
 use kiln_core::run::{
@@ -10,6 +11,7 @@ use kiln_core::run::{
 use kiln_core::time::Timestamp;
 use kiln_core::value::Object;
 
+use super::assignments::RunFacts;
 use super::facts::Facts;
 use super::rows::{self, Attempt, Job};
 use crate::sql::Value;
@@ -64,6 +66,8 @@ pub(super) struct Open {
     pub(super) attempt: Attempt,
     pub(super) jobs: BTreeMap<LegNo, Job>,
     pub(super) facts: Facts,
+    /// What else was read about the run.
+    pub(super) about: Option<Arc<RunFacts>>,
     pub(super) effects: Vec<Effect>,
     /// What was found out about legs that are new.
     pub(super) placements: BTreeMap<LegNo, Placement>,
@@ -166,6 +170,7 @@ impl Open {
             attempt,
             jobs: BTreeMap::new(),
             facts,
+            about: None,
             effects: Vec::new(),
             placements: BTreeMap::new(),
             reasons: BTreeMap::new(),

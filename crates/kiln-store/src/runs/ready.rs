@@ -15,7 +15,7 @@ use super::cache::Cache;
 use super::facts::Facts;
 use super::open::{Batch, Open};
 use crate::claims::Claimed;
-use crate::sql::{Row, Value};
+use crate::sql::{Row, Sql, Value};
 use crate::{StoreError, Tx};
 
 /// How many nodes, and how many runs.
@@ -117,7 +117,7 @@ fn queued_nodes(open: &Open) -> Vec<((RunId, u32, NodeNo), Arc<Node>)> {
 }
 
 /// What people can change of where a run belongs.
-struct Place {
+pub(super) struct Place {
     org_name: String,
     repo_name: String,
     default_branch: String,
@@ -129,7 +129,7 @@ struct Place {
 
 impl Place {
     /// A run as it is there now.
-    fn of(&self, run: &RunFacts) -> RunFacts {
+    pub(super) fn of(&self, run: &RunFacts) -> RunFacts {
         RunFacts {
             org_name: self.org_name.clone(),
             repo_name: self.repo_name.clone(),
@@ -143,7 +143,10 @@ impl Place {
     }
 }
 
-const PLACES: &str = "SELECT w.id, o.name, p.name, p.default_branch, p.clone_url, w.path, w.name,
+macro_rules! places {
+    ($whose:literal) => {
+        concat!(
+            "SELECT w.id, o.name, p.name, p.default_branch, p.clone_url, w.path, w.name,
          CASE WHEN EXISTS (
              SELECT 1 FROM secrets AS s WHERE s.scope_kind = 'org' AND s.scope_id = o.id
          ) OR EXISTS (
@@ -151,16 +154,19 @@ const PLACES: &str = "SELECT w.id, o.name, p.name, p.default_branch, p.clone_url
          ) THEN 1 ELSE 0 END
      FROM workflows AS w JOIN repositories AS p ON p.id = w.repo_id
          JOIN organizations AS o ON o.id = w.org_id
-     WHERE w.id = ANY($1)";
+     WHERE ",
+            $whose
+        )
+    };
+}
 
-async fn places(
+const PLACES: Sql = Sql::of(places!("w.id = $1"), places!("w.id = ANY($1)"));
+
+pub(super) async fn places(
     tx: &mut Tx<'_>,
     workflows: BTreeSet<WorkflowId>,
 ) -> Result<BTreeMap<WorkflowId, Place>, StoreError> {
-    if workflows.is_empty() {
-        return Ok(BTreeMap::new());
-    }
-    let ids = Value::Array(workflows.into_iter().map(|id| id.0.into()).collect());
+    let keys: Vec<Vec<Value>> = workflows.into_iter().map(|id| vec![id.0.into()]).collect();
     let place = |row: &Row| {
         let place = Place {
             org_name: row.get(1)?,
@@ -173,5 +179,5 @@ async fn places(
         };
         Ok((row.get(0)?, place))
     };
-    tx.rows(PLACES, &[ids]).await?.iter().map(place).collect()
+    tx.rows_all(PLACES, &keys).await?.iter().map(place).collect()
 }
