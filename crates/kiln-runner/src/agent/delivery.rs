@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use kiln_fault::Point;
@@ -59,6 +60,8 @@ pub(super) struct Delivery {
     pub(super) progress: watch::Receiver<Progress>,
     /// The server hears the last events with the end.
     pub(super) tells_all_at_once: bool,
+    /// How much of the log the server has.
+    pub(super) log_sent: AtomicU64,
     /// Where it is said what the server wants of the job.
     pub(super) messages: mpsc::UnboundedSender<Message>,
 }
@@ -112,6 +115,7 @@ impl Delivery {
             match self.put_log(sent, end.min(sent + most)).await {
                 Ok(stored) => {
                     sent = stored;
+                    self.log_sent.store(sent, Ordering::Relaxed);
                     backoff.reset();
                     most = if clock::instant() - put < AT_ONCE { LARGE_PIECE } else { PIECE };
                 }
@@ -140,21 +144,24 @@ impl Delivery {
         let mut reader = EventReader::default();
         let mut waits = leaves_few;
         loop {
-            let (end, is_over) = {
+            let (end, is_over, log) = {
                 let more = |now: &Progress| now.events > heard || now.complete.is_some();
                 let Ok(now) = progress.wait_for(more).await else { return abandoned() };
                 if now.events <= heard {
                     return Ok(Vec::new());
                 }
-                (now.events, now.complete.is_some())
+                (now.events, now.complete.is_some(), now.log)
             };
             if std::mem::take(&mut waits) && !is_over {
                 let over = progress.wait_for(|now| now.complete.is_some());
                 let _ = tokio::time::timeout(MOMENT, over).await;
                 continue;
             }
+            // They do not wait for much of the log, which goes before the end.
+            let is_near = log.saturating_sub(self.log_sent.load(Ordering::Relaxed)) <= MUCH;
             if leaves_few
                 && is_over
+                && is_near
                 && let Some(rest) = self.few(&mut reader, heard, end)
             {
                 return Ok(rest);

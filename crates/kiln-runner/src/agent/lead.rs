@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use kiln_fault::Point;
@@ -158,8 +158,16 @@ impl<'a> Lead<'a> {
         let (sender, messages) = (self.sender.clone(), self.sender.clone());
         let (told, kept) = (token.clone(), spool.clone());
         let tells_all_at_once = self.agent.session.server_protocol() >= TELLS_ALL_AT_ONCE;
-        let delivery =
-            Delivery { http, job, token: told, spool: kept, progress, tells_all_at_once, messages };
+        let delivery = Delivery {
+            http,
+            job,
+            token: told,
+            spool: kept,
+            progress,
+            tells_all_at_once,
+            log_sent: AtomicU64::new(0),
+            messages,
+        };
         let delivery = self.talks.spawn(async move {
             let delivered = delivery.run().await;
             let _ = sender.send(Message::Delivered(job, delivered));

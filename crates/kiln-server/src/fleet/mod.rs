@@ -199,11 +199,14 @@ impl Fleet {
         let kind = Kind { org: member.runner.org, queues };
         let now = Instant::now();
         if let Some((at, count)) = locked(&self.0.state).counts.get_mut(&kind) {
-            if now.duration_since(*at) < COUNT_FOR {
+            let age = now.duration_since(*at);
+            if age < COUNT_FOR {
                 return Ok(*count);
             }
-            // One counts again for all who ask meanwhile.
-            *at = now;
+            if age < 5 * COUNT_FOR {
+                // One counts again for all who ask meanwhile.
+                *at = now;
+            }
         }
         let (org, asked) = (kind.org, kind.queues.iter().map(|one| one.queue));
         let asked: Vec<QueueId> = asked.collect();

@@ -62,6 +62,11 @@ impl Failure {
         Self::new(StatusCode::CONFLICT, "conflict", detail)
     }
 
+    /// Whether something stands against it, and nothing is missing.
+    pub fn is_conflict(&self) -> bool {
+        self.status == StatusCode::CONFLICT && self.wanted.is_none()
+    }
+
     /// 409, and where the caller should go on.
     pub fn gap(wanted: u64, detail: impl Into<String>) -> Self {
         let failure = Self::new(StatusCode::CONFLICT, "gap", detail);

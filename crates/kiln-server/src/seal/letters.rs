@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce};
@@ -25,12 +25,21 @@ use crate::token::random;
 /// How long a pair of ours is used with a runner. Whoever gets hold of a runner's key cannot open what was sealed to it
 /// before without ours, which is gone by then.
 const LASTS: Duration = Duration::from_mins(10);
-/// With how many runners secrets are remembered; when there are more, those that are over go.
+/// How often what is over is forgotten, when something new comes.
+const SWEEP: Duration = Duration::from_mins(1);
+/// With how many runners secrets are remembered. With more, each message has a pair of its own.
 const MOST: usize = 20_000;
 
 /// The common secrets with runners, by their public keys.
 #[derive(Default)]
-pub struct Letters(Mutex<HashMap<[u8; PUBLIC_KEY], Agreed>>);
+pub struct Letters(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    agreed: HashMap<[u8; PUBLIC_KEY], Agreed>,
+    /// When what is over was forgotten last.
+    swept: Option<Instant>,
+}
 
 impl fmt::Debug for Letters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -79,21 +88,22 @@ impl Letters {
 
     fn agreed(&self, public_key: &[u8], now: Instant) -> Result<Agreed, SealError> {
         let key = public_key.try_into().map_err(|_| SealError::NotAPublicKey)?;
-        if let Some(agreed) = self.known().get(&key).filter(|it| now < it.until) {
+        if let Some(agreed) = self.known().agreed.get(&key).filter(|it| now < it.until) {
             return Ok(agreed.clone());
         }
         let agreed = Agreed::with(public_key, now)?;
         let mut known = self.known();
-        if known.len() >= MOST {
-            known.retain(|_, agreed| now < agreed.until);
+        if known.swept.is_none_or(|swept| now.duration_since(swept) >= SWEEP) {
+            known.agreed.retain(|_, agreed| now < agreed.until);
+            known.swept = Some(now);
         }
-        if known.len() < MOST || known.contains_key(&key) {
-            known.insert(key, agreed.clone());
+        if known.agreed.len() < MOST || known.agreed.contains_key(&key) {
+            known.agreed.insert(key, agreed.clone());
         }
         Ok(agreed)
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<[u8; PUBLIC_KEY], Agreed>> {
+    fn known(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -257,16 +257,29 @@ async fn hear_rest(
         return Err(Failure::invalid(detail));
     }
     let JobAccess { job, claim, runner, .. } = access;
-    let known = app.fleet.heard(job, claim, runner).unwrap_or(0);
+    let known = match app.fleet.heard(job, claim, runner) {
+        Some(heard) => heard,
+        None => match lease(app, access).await? {
+            Some(lease) => lease.heard,
+            // It is over: the end itself says how.
+            None => return Ok(None),
+        },
+    };
     rest.retain(|event| event.sequence > known);
     match rest[..] {
-        [] => Ok(None),
+        [] => return Ok(None),
+        // Anything but a success may be tried again, and then the start is told of a claim of its own.
         [Event { sequence: 1, what: What::Started { preparing_ms }, .. }]
-            if said.transient.is_none() =>
+            if said.transient.is_none() && said.conclusion == Conclusion::Success.github() =>
         {
-            Ok(Some(preparing_ms.map(Duration::from_millis)))
+            return Ok(Some(preparing_ms.map(Duration::from_millis)));
         }
-        _ => events(app, access, Events { events: rest }).await.map(|_| None),
+        _ => {}
+    }
+    match events(app, access, Events { events: rest }).await {
+        // It has ended meanwhile, by the same words said before for example: the end itself says how.
+        Err(refused) if refused.is_conflict() => Ok(None),
+        heard => heard.map(|_| None),
     }
 }
 

@@ -118,9 +118,35 @@ async fn the_end_brings_along_what_was_not_said_before(server: Server) {
     // Also what was heard before may be among it.
     let said = end(2, numbered(1, vec![What::started(), step_started(1)]));
     good::<Completed>(reporter.completing(&said).send().await.unwrap()).await;
+    server.app.fleet.forget_claim(JobId(job.job_id), job.attempt);
+    // Said again when nobody here remembers it.
+    let again: Completed = good(reporter.completing(&said).send().await.unwrap()).await;
+    assert_eq!(again.conclusion, "success");
     let steps = async move |tx: &mut Tx<'_>| runs::steps(tx, SYSTEM, run, None).await;
     let steps = server.app.store.read(steps).await.unwrap();
     assert!(steps.iter().any(|step| step.name == "Step 1"), "{steps:?}");
+}
+
+on_both!(
+    /// S6: also of a job that did not end well.
+    the_end_of_a_job_that_failed_brings_its_start_along
+);
+
+async fn the_end_of_a_job_that_failed_brings_its_start_along(server: Server) {
+    let (_, key, run) = site(&server).await;
+    let runner = Runner::new(&server, &key, "one", LINUX).await;
+    let job = runner.claim("a", 20).await.unwrap();
+    let reporter = Reporter::new(&server, &job);
+    let events = numbered(1, vec![What::started()]);
+    let said = Complete { sequence: 1, events, ..completion("failure") };
+    for _ in 0..2 {
+        let completed: Completed = good(reporter.completing(&said).send().await.unwrap()).await;
+        assert_eq!(completed.conclusion, "failure");
+    }
+    let ended = view(&server, run).await;
+    assert!(ended.jobs[0].timings.started.is_some());
+    assert_eq!(ended.state, RunState::Done(Conclusion::Failure));
+    assert!(kinds(&server, run).await.contains(&EventKind::JobStarted));
 }
 
 async fn kinds(server: &Server, run: RunId) -> Vec<EventKind> {

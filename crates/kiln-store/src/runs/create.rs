@@ -244,7 +244,6 @@ pub(super) async fn begin(
     Ok(Begun::New(Box::new(Open::new(row, attempt, facts))))
 }
 
-/// Lets a fresh attempt begin.
 /// What stays as it is of a new run. Where it belongs is looked up with each claim.
 fn first_facts(new: &NewRun, id: RunId, number: i64, created: Timestamp) -> RunFacts {
     RunFacts {
@@ -275,6 +274,7 @@ fn first_facts(new: &NewRun, id: RunId, number: i64, created: Timestamp) -> RunF
     }
 }
 
+/// Lets a fresh attempt begin.
 async fn start(tx: &mut Tx<'_>, known: &Known, open: Open) -> Result<(), StoreError> {
     let run = open.id();
     let mut batch = Batch::default();

@@ -55,8 +55,12 @@ pub(crate) async fn job_rows(
 
 /// Writes jobs that were claimed.
 pub(crate) fn write_jobs(tx: &mut Tx<'_>, jobs: Vec<JobRow>) -> Result<(), StoreError> {
+    if tx.is_postgres() {
+        let row = |job: &JobRow| rows::job_row(&job.run, &job.leg, &job.job);
+        return tx.write_all(JOBS.update(), jobs.iter().map(row).collect());
+    }
     let moved = jobs.iter().map(|job| rows::moved_row(&job.leg, &job.job)).collect();
-    tx.write_remembered(rows::MOVE, moved)?;
+    tx.write_remembered(rows::MOVE.into(), moved)?;
     if let Some(memory) = tx.memory() {
         for JobRow { run, leg, job } in jobs {
             memory.claimed(job.id.run(), run.attempt, leg, job);

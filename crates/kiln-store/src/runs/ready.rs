@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use kiln_core::id::{JobId, RunId, WorkflowId};
 use kiln_core::run::{Leg, LegState, Neighbourhood, NodeNo};
+use kiln_core::value::Object;
 
 use super::assignments::{Assignment, RunFacts, neighbourhood};
 use super::cache::Cache;
@@ -20,6 +21,8 @@ use crate::{StoreError, Tx};
 
 /// How many nodes, and how many runs.
 const MOST: usize = 8_192;
+/// How many bytes of outputs and inputs a node may see to be remembered. Others have next to none.
+const MOST_SEEN: usize = 4 << 10;
 
 /// Clones share what they remember.
 #[derive(Clone)]
@@ -109,11 +112,24 @@ fn queued_nodes(open: &Open) -> Vec<((RunId, u32, NodeNo), Arc<Node>)> {
     let first: BTreeMap<NodeNo, &Leg> = queued.map(|leg| (leg.node, leg)).collect();
     let seen = |(number, leg): (NodeNo, &Leg)| {
         let mut hood = neighbourhood(&open.hood, &[leg.number].into())?;
+        if seen_bytes(&hood) > MOST_SEEN {
+            return None;
+        }
         hood.legs.remove(&leg.number);
         let node = Node { hood, facts: open.facts.clone() };
         Some(((open.id(), open.hood.run.attempt, number), Arc::new(node)))
     };
     first.into_iter().filter_map(seen).collect()
+}
+
+/// How much of what people and jobs have said is in there.
+fn seen_bytes(hood: &Neighbourhood) -> usize {
+    let outputs = hood.nodes.values().flat_map(|node| &node.outputs);
+    let outputs: usize = outputs.map(|(name, value)| name.len() + value.len()).sum();
+    let matrices = hood.legs.values().map(|leg| &leg.matrix);
+    let objects = hood.scopes.values().map(|scope| &scope.inputs).chain(matrices);
+    let written = |object: &Object| serde_json::to_string(object).map_or(0, |text| text.len());
+    outputs + objects.filter(|object| !object.is_empty()).map(written).sum::<usize>()
 }
 
 /// What people can change of where a run belongs.

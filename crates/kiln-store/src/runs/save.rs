@@ -163,7 +163,9 @@ fn write_rows(tx: &mut Tx<'_>, batch: &mut Batch) -> Result<(), StoreError> {
             written.legs.push(leg.number);
             if before.is_none() && rows::has_just_come(leg) {
                 queued.push(rows::queued_row(run, leg, job));
-            } else if before.is_some_and(|before| rows::has_only_moved(before, leg, job)) {
+            } else if !tx.is_postgres()
+                && before.is_some_and(|before| rows::has_only_moved(before, leg, job))
+            {
                 moved.push(rows::moved_row(leg, job));
             } else {
                 jobs.add(before, |_| false, || rows::job_row(run, leg, job));
@@ -176,7 +178,7 @@ fn write_rows(tx: &mut Tx<'_>, batch: &mut Batch) -> Result<(), StoreError> {
     scopes.write(tx, &SCOPES)?;
     nodes.write(tx, &NODES)?;
     tx.write_remembered(rows::QUEUE, queued)?;
-    tx.write_remembered(rows::MOVE, moved)?;
+    tx.write_remembered(rows::MOVE.into(), moved)?;
     jobs.write(tx, &JOBS)
 }
 

@@ -14,6 +14,7 @@ use kiln_store::{Offered, Scope, Store, Traffic, Tx, claims};
 use kiln_testkit::runs::engine::{job_display_name, leg_contexts, leg_environment, leg_secrets};
 use kiln_testkit::runs::{Callee, Site, expressions, plan_with};
 
+use crate::signals::is_postgres;
 use crate::world::{actor, write};
 
 const CALLER: &str = "
@@ -170,6 +171,31 @@ fn seen_by(job: &Assignment) -> String {
     );
     format!("{row:#?} {needs:#?} {scope:#?} {said:#?}")
 }
+
+/// S24: what jobs say can be large, and a server remembers thousands of jobs: such a one is read from its rows.
+async fn what_sees_much_is_not_remembered(store: Store) {
+    let embedded = !is_postgres(&store).await;
+    let site = Site::new(store).await;
+    site.run(
+        "  a: {runs-on: x, steps: [{run: y}]}\n  b: {needs: a, runs-on: x, steps: [{run: y}]}",
+    )
+    .await;
+    let traffic = Traffic::new(&site.runs, Policy::Fair);
+    let claim = async |nonce: &str| {
+        let asking = Asking::new(RunnerId(7), site.queues().await, 1, nonce);
+        traffic.claim(asking).await.unwrap()
+    };
+    let first = claim("a").await;
+    assert!(first.assignment.is_some());
+    let long = "x".repeat(5_000);
+    finish(&site, &first.jobs[0], &[("long", &long)]).await;
+    let second = claim("b").await;
+    assert_eq!(second.assignment.is_some(), embedded);
+    let read = assigned(&site, &second.jobs).await.remove(0);
+    let contexts = leg_contexts(&expressions(), &read.hood, read.leg);
+    assert_eq!(text(&contexts.needs, &["a", "outputs", "long"]), long);
+}
+on_both!(what_sees_much_is_not_remembered);
 
 /// P6: a secret that was set while a job waited is there when it begins, and so is the new name of its repository.
 async fn what_people_change_while_a_job_waits_comes_with_its_claim(store: Store) {

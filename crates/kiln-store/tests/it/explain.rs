@@ -127,7 +127,7 @@ fn check_plans(costs: &BTreeMap<String, Cost>) {
         ("SELECT", "FROM queue"),
         ("DELETE", "FROM queue"),
         ("SELECT", "FROM jobs"),
-        ("UPDATE", "jobs AS t"),
+        ("INSERT", "INTO jobs"),
         ("SELECT", "FROM leases"),
         ("INSERT", "INTO leases"),
         ("SELECT", "FROM organizations"),

@@ -19,7 +19,7 @@ const USAGE: &str = "usage: bench-plane cycles URL TOKEN OWNER/REPO RUNS RUNNERS
        bench-plane claims URL TOKEN OWNER CLAIMS
        bench-plane idle URL TOKEN OWNER RUNNERS";
 
-#[tokio::main]
+#[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), String> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();

@@ -1,10 +1,9 @@
 //! What a runner says to its server.
 
-use kiln_proto::job::Job;
 use kiln_proto::report::{Complete, Event, What};
 use kiln_proto::runner::{Capabilities, Claim, Register, Registered};
 use reqwest::{Client, RequestBuilder, Response};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::wire::{Answered, Wire};
@@ -13,6 +12,15 @@ use crate::wire::{Answered, Wire};
 pub(crate) struct Server {
     http: Client,
     url: String,
+    token: String,
+}
+
+/// What a runner that runs nothing must know of a job.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Job {
+    #[serde(rename = "job_id")]
+    id: i64,
+    attempt: u32,
     token: String,
 }
 
@@ -97,7 +105,7 @@ impl Runner {
     /// Says that the job began and ended well: at once, as a real runner says of a job that is over before it could say
     /// that it began.
     pub(crate) async fn run(&mut self, job: &Job) -> Result<(), String> {
-        let place = format!("/actions/jobs/{}/attempts/{}", job.job_id, job.attempt);
+        let place = format!("/actions/jobs/{}/attempts/{}", job.id, job.attempt);
         let started = Event { sequence: 1, at: 1, what: What::started() };
         let conclusion = "success".to_owned();
         let complete =

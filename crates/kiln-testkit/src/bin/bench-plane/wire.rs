@@ -93,20 +93,30 @@ async fn read(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> std::io::Result<A
         }
         more(stream, buffer).await?;
     };
-    let head = String::from_utf8_lossy(&buffer[..end]).into_owned();
-    let header = |name: &str| {
-        head.lines().find_map(|line| {
-            let (found, value) = line.split_at_checked(name.len())?;
-            found.eq_ignore_ascii_case(name).then(|| value.trim().to_owned())
-        })
-    };
-    let status = head.get(9..12).and_then(|text| text.parse().ok());
-    let length = header(LENGTH).and_then(|text| text.parse::<usize>().ok()).unwrap_or(0);
+    let (status, length, fresh) = understand(&buffer[..end])
+        .ok_or_else(|| std::io::Error::other("what came is no answer"))?;
     while buffer.len() < end + length {
         more(stream, buffer).await?;
     }
-    let status = status.ok_or_else(|| std::io::Error::other(format!("no answer: {head}")))?;
-    Ok(Answered { status, fresh: header(FRESH), body: buffer[end..end + length].to_vec() })
+    Ok(Answered { status, fresh, body: buffer[end..end + length].to_vec() })
+}
+
+/// The status, the length of the body, and a fresh token.
+fn understand(head: &[u8]) -> Option<(u16, usize, Option<String>)> {
+    let head = str::from_utf8(head).ok()?;
+    let (mut length, mut fresh) = (0, None);
+    for line in head.lines() {
+        let value = |name: &str| {
+            let (found, value) = line.split_at_checked(name.len())?;
+            found.eq_ignore_ascii_case(name).then(|| value.trim())
+        };
+        if let Some(text) = value(LENGTH) {
+            length = text.parse().ok()?;
+        } else if let Some(text) = value(FRESH) {
+            fresh = Some(text.to_owned());
+        }
+    }
+    Some((head.get(9..12)?.parse().ok()?, length, fresh))
 }
 
 async fn more(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> std::io::Result<()> {
