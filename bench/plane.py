@@ -360,7 +360,7 @@ def depth(arguments, scratch):
         if arguments.database:
             more = ["--database", f"{arguments.database}_{name}"]
             move = [arguments.kiln, "db", "move", "--database", embedded, "--to", more[1]]
-            subprocess.run(move, check=True, stdout=subprocess.DEVNULL)
+            subprocess.run(move, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         plane = Plane(arguments.kiln, "server", scratch / "depth", *more)
         command = [arguments.simulated, "claims", plane.address, plane.token(), "bench", "200"]
         said = subprocess.run(command, check=True, timeout=300, capture_output=True, text=True).stdout
