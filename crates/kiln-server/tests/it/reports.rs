@@ -5,7 +5,7 @@ use std::time::Duration;
 use kiln_core::id::{JobId, RunId, RunnerId};
 use kiln_core::run::{Conclusion, LegState, RunState};
 use kiln_proto::job::Job;
-use kiln_proto::report::{Annotation, Complete, Completed, Event, Heard, Stored, Used, What};
+use kiln_proto::report::{Annotation, Complete, Completed, Heard, Stored, Used, What};
 use kiln_server::logs::LogId;
 use kiln_store::events::{self, Cursor, EventKind, Filter};
 use kiln_store::runs::{self, Happened, JobNews, RunView, Word};
@@ -14,7 +14,7 @@ use kiln_testkit::database::Database;
 use serde_json::json;
 
 use crate::api::people::{As, person};
-use crate::runner::{LINUX, Reporter, Runner, completion, good, refused};
+use crate::runner::{LINUX, Reporter, Runner, completion, good, numbered, refused};
 use crate::support::{Options, Place, SYSTEM, Server};
 use crate::web::browser::Browser;
 
@@ -71,12 +71,6 @@ async fn a_start_is_heard_with_its_number(server: Server) {
     let said = Complete { sequence: 3, ..completion("success") };
     let completed: Completed = good(reporter.completing(&said).send().await.unwrap()).await;
     assert_eq!(completed.conclusion, "success");
-}
-
-/// Events with the numbers from `first` on.
-fn numbered(first: u64, events: Vec<What>) -> Vec<Event> {
-    let event = |(sequence, what)| Event { sequence, at: 1_000, what };
-    (first..).zip(events).map(event).collect()
 }
 
 on_both!(

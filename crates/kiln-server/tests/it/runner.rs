@@ -114,6 +114,12 @@ impl<'s> Runner<'s> {
     }
 }
 
+/// Events with the numbers from `first` on.
+pub(crate) fn numbered(first: u64, events: Vec<What>) -> Vec<Event> {
+    let event = |(sequence, what)| Event { sequence, at: 1_000, what };
+    (first..).zip(events).map(event).collect()
+}
+
 /// Calls about one job.
 pub(crate) struct Reporter<'s> {
     server: &'s Server,
@@ -137,9 +143,7 @@ impl<'s> Reporter<'s> {
     }
 
     pub(crate) fn telling(&self, first: u64, events: Vec<What>) -> RequestBuilder {
-        let event = |(sequence, what)| Event { sequence, at: 1_000, what };
-        let events = (first..).zip(events).map(event).collect();
-        self.ask(Method::POST, "events").json(&Events { events })
+        self.ask(Method::POST, "events").json(&Events { events: numbered(first, events) })
     }
 
     pub(crate) fn completing(&self, said: &Complete) -> RequestBuilder {

@@ -291,17 +291,26 @@ async fn bring_nodes(
     load::bring(tx, batch, &wanted).await
 }
 
+/// Whether the repository `p` or its organization `o` keeps secrets.
+macro_rules! has_secrets {
+    () => {
+        "CASE WHEN EXISTS (
+             SELECT 1 FROM secrets AS s WHERE s.scope_kind = 'org' AND s.scope_id = o.id
+         ) OR EXISTS (
+             SELECT 1 FROM secrets AS s WHERE s.scope_kind = 'repo' AND s.scope_id = p.id
+         ) THEN 1 ELSE 0 END"
+    };
+}
+pub(super) use has_secrets;
+
 macro_rules! facts {
     ($rest:literal) => {
         concat!(
             "SELECT r.id, r.run_number, a.attempt, r.root_run_id, r.event, r.actor, a.actor, a.trust, r.ref,
                  r.head_sha, r.head_branch, r.title, r.created_at, o.id, o.name, p.id, p.name,
-                 p.default_branch, p.clone_url, w.id, w.path, w.name,
-                 CASE WHEN EXISTS (
-                     SELECT 1 FROM secrets AS s WHERE s.scope_kind = 'org' AND s.scope_id = o.id
-                 ) OR EXISTS (
-                     SELECT 1 FROM secrets AS s WHERE s.scope_kind = 'repo' AND s.scope_id = p.id
-                 ) THEN 1 ELSE 0 END, a.from_node, a.from_step ",
+                 p.default_branch, p.clone_url, w.id, w.path, w.name, ",
+            has_secrets!(),
+            ", a.from_node, a.from_step ",
             $rest
         )
     };

@@ -11,7 +11,7 @@ use kiln_core::id::{JobId, RunId, WorkflowId};
 use kiln_core::run::{Leg, LegState, Neighbourhood, NodeNo};
 use kiln_core::value::Object;
 
-use super::assignments::{Assignment, RunFacts, neighbourhood};
+use super::assignments::{Assignment, RunFacts, has_secrets, neighbourhood};
 use super::cache::Cache;
 use super::facts::Facts;
 use super::open::{Batch, Open};
@@ -162,13 +162,9 @@ impl Place {
 macro_rules! places {
     ($whose:literal) => {
         concat!(
-            "SELECT w.id, o.name, p.name, p.default_branch, p.clone_url, w.path, w.name,
-         CASE WHEN EXISTS (
-             SELECT 1 FROM secrets AS s WHERE s.scope_kind = 'org' AND s.scope_id = o.id
-         ) OR EXISTS (
-             SELECT 1 FROM secrets AS s WHERE s.scope_kind = 'repo' AND s.scope_id = p.id
-         ) THEN 1 ELSE 0 END
-     FROM workflows AS w JOIN repositories AS p ON p.id = w.repo_id
+            "SELECT w.id, o.name, p.name, p.default_branch, p.clone_url, w.path, w.name, ",
+            has_secrets!(),
+            " FROM workflows AS w JOIN repositories AS p ON p.id = w.repo_id
          JOIN organizations AS o ON o.id = w.org_id
      WHERE ",
             $whose
