@@ -1,6 +1,7 @@
 //! How a server starts: nothing slow before it can answer, nothing half done when it cannot.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use kiln_store::directory::settings;
 use kiln_store::runs::Runs;
 use kiln_store::{Duty, Scope, Serving, Store, StoreError, Traffic, Tx};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
 
 use crate::app::{App, Shared};
@@ -90,11 +91,11 @@ pub(crate) struct Held {
 }
 
 impl Server {
-    /// Takes the address. Comes first, so that a port that is taken leaves nothing behind.
-    pub async fn bind(config: &mut Config) -> Result<TcpListener, StartError> {
+    /// Takes the address. Comes first, so that a port that is taken leaves nothing behind. Must be called where tokio runs.
+    pub fn bind(config: &mut Config) -> Result<TcpListener, StartError> {
         let address = config.listen;
         let failed = |error| StartError::Listen { address: address.to_string(), error };
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let listener = listen(address).map_err(failed)?;
         config.listens_on(listener.local_addr().map_err(failed)?);
         Ok(listener)
     }
@@ -138,6 +139,17 @@ impl Server {
         // Last of all, so that the next server finds nothing under way.
         drop(held);
     }
+}
+
+/// An address where many can knock at once: after a restart all runners do, and whoever finds no room tries again a
+/// second later, then three. The system may allow less.
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    const KNOCKING: u32 = 4_096;
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // A server that was just stopped has connections that are not quite gone.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(KNOCKING)
 }
 
 fn app(
@@ -231,4 +243,22 @@ fn vault(config: &Config) -> Result<Vault, StartError> {
     let mut keys = keys.into_iter();
     let current = keys.next().ok_or_else(|| failed("there is none in it".to_owned()))?;
     Ok(Vault::new(current, keys.collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpStream;
+
+    use super::*;
+
+    /// Q5
+    #[tokio::test]
+    async fn hundreds_can_knock_before_anybody_is_let_in() {
+        let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        // Whoever finds no room hears nothing for a second.
+        let knock = |_| TcpStream::connect_timeout(&address, Duration::from_millis(900)).unwrap();
+        let knocking: Vec<TcpStream> = (0..400).map(knock).collect();
+        assert_eq!(knocking.len(), 400);
+    }
 }

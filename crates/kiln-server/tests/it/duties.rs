@@ -37,7 +37,7 @@ impl Whole {
         config.listen = "127.0.0.1:0".parse().unwrap();
         config.database = database.clone();
         change(&mut config);
-        let listener = Server::bind(&mut config).await.unwrap();
+        let listener = Server::bind(&mut config).unwrap();
         let server = Server::start(config, Arc::new(MemorySources::default())).await.unwrap();
         let app = Arc::clone(server.app());
         Self { app, serving: tokio::spawn(server.serve(listener)) }

@@ -37,7 +37,7 @@ pub(crate) async fn start(mut config: Config) -> Result<(Server, TcpListener)> {
     // Git runs elsewhere, and what is kept must not depend on where somebody stood.
     config.data = std::path::absolute(&config.data)
         .with_context(|| format!("cannot find `{}`", config.data.display()))?;
-    let listener = Server::bind(&mut config).await?;
+    let listener = Server::bind(&mut config)?;
     let failed = |error| StartError::Folder { path: config.data.clone(), error };
     let sources = GitSources::new(&config.data, &config.outbound).map_err(failed)?;
     let server = Server::start(config, Arc::new(sources) as Arc<dyn Sources>).await?;
