@@ -97,11 +97,23 @@ async fn attach(tx: &mut Tx<'_>, (table, part): Piece) -> Result<(), StoreError>
     let end = end.unwrap_or_else(|| "MAXVALUE".to_owned());
     tx.script(&format!(
         "CREATE TABLE IF NOT EXISTS {table}_{part} (LIKE {table} INCLUDING ALL) \
-             WITH (fillfactor = 80); \
+             WITH (fillfactor = {}); \
          ALTER TABLE {table} ATTACH PARTITION {table}_{part} FOR VALUES FROM ({}) TO ({end})",
+        fullness(table),
         part * SIZE,
     ))
     .await
+}
+
+/// How much of its pages is filled with new rows, in percent. A row that changes finds room for its next version beside
+/// the last, and no index has to hear of it; a job changes at least twice, and what only comes needs no room.
+fn fullness(table: &str) -> u8 {
+    match table {
+        "events" | "job_claims" => 100,
+        "jobs" => 50,
+        "run_attempts" | "run_nodes" | "run_scopes" => 60,
+        _ => 80,
+    }
 }
 
 /// The partitions that get no new runs any more, the oldest first.
