@@ -15,6 +15,7 @@ use crate::logs::Logs;
 use crate::logs::tails::Tails;
 use crate::seal::{Letters, Vault};
 use crate::service::blobs::Arrivals;
+use crate::service::job::Texts;
 use crate::service::log::room::Rooms;
 use crate::service::log::usage::LogUses;
 use crate::sources::Workflows;
@@ -35,6 +36,8 @@ pub struct App {
     pub vault: Vault,
     /// Seals them to runners.
     pub letters: Letters,
+    /// Texts of jobs for their runners.
+    pub texts: Texts,
     pub logs: Arc<dyn Logs>,
     /// Logs that are watched on other servers.
     pub tails: Tails,

@@ -28,6 +28,7 @@ use crate::logs::{FileLogs, Logs};
 use crate::seal::{KEY, Key, Letters, Vault};
 use crate::service::blobs::Arrivals;
 use crate::service::context::Contexts;
+use crate::service::job::Texts;
 use crate::service::log::room::Rooms;
 use crate::service::log::usage::LogUses;
 use crate::sources::{Sources, Workflows};
@@ -168,6 +169,7 @@ fn app(
         signer,
         vault,
         letters: Letters::default(),
+        texts: Texts::default(),
         logs: logs(&config, &storage),
         storage,
         workflows: Workflows::new(sources),

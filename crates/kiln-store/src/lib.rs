@@ -5,6 +5,7 @@
 //! where statements must differ, both variants stand side by side in a [`Sql`].
 
 mod backup;
+mod cache;
 pub mod claims;
 mod clock;
 pub mod content;
@@ -35,6 +36,7 @@ mod tx;
 mod words;
 
 pub use backup::{Backup, backup};
+pub use cache::Cache;
 pub use clock::{clock_was_set, look_at_clock};
 pub use copy::{Column, Copied, Kind, Phase, Progress, Table, Tally, copy, prepare};
 pub use describe::{Description, Rows, is_in_use};

@@ -52,6 +52,8 @@ struct Inner {
     state: Mutex<State>,
     /// Held by whoever reads all queues.
     refreshing: tokio::sync::Mutex<()>,
+    /// Held by whoever counts what waits.
+    counting: tokio::sync::Mutex<()>,
     waiting: Waiting,
     spoken: Spoken,
     /// Signs of life on their way to the database.
@@ -90,6 +92,7 @@ impl Fleet {
             buckets: Buckets::default(),
             state: Mutex::default(),
             refreshing: tokio::sync::Mutex::default(),
+            counting: tokio::sync::Mutex::default(),
             waiting: Waiting::default(),
             spoken: Spoken::default(),
             signs,
@@ -197,21 +200,23 @@ impl Fleet {
         queues: Arc<[Serving]>,
     ) -> Result<u64, StoreError> {
         let kind = Kind { org: member.runner.org, queues };
-        let now = Instant::now();
-        if let Some((at, count)) = locked(&self.0.state).counts.get_mut(&kind) {
-            let age = now.duration_since(*at);
-            if age < COUNT_FOR {
-                return Ok(*count);
-            }
-            if age < 5 * COUNT_FOR {
-                // One counts again for all who ask meanwhile.
-                *at = now;
-            }
+        if let Some(count) = self.0.known_count(&kind) {
+            return Ok(count);
         }
+        // When all come at once, as after a start, one counts and the others wait for it.
+        let _counting = self.0.counting.lock().await;
+        match self.0.known_count(&kind) {
+            Some(count) => Ok(count),
+            None => Box::pin(self.count(kind)).await,
+        }
+    }
+
+    async fn count(&self, kind: Kind) -> Result<u64, StoreError> {
+        let now = Instant::now();
         let (org, asked) = (kind.org, kind.queues.iter().map(|one| one.queue));
         let asked: Vec<QueueId> = asked.collect();
         let count = async move |tx: &mut Tx<'_>| claims::waiting_count(tx, &asked, org).await;
-        let count = Box::pin(self.0.store.read(count)).await?;
+        let count = self.0.store.read(count).await?;
         let mut state = locked(&self.0.state);
         if state.counts.len() > PIECE {
             state.counts.clear();
@@ -288,6 +293,24 @@ impl Fleet {
     /// How a claim ended, if it was on this server and not long ago.
     pub fn end_of(&self, job: JobId, claim: u32) -> Option<Conclusion> {
         self.0.spoken.end(job, claim)
+    }
+}
+
+impl Inner {
+    /// How many jobs waited for runners of this kind, unless that is to be counted now, by whoever asks.
+    fn known_count(&self, kind: &Kind) -> Option<u64> {
+        let now = Instant::now();
+        let mut state = locked(&self.state);
+        let (at, count) = state.counts.get_mut(kind)?;
+        let age = now.duration_since(*at);
+        if age < COUNT_FOR {
+            return Some(*count);
+        }
+        if age < 5 * COUNT_FOR {
+            // One counts again; those who ask meanwhile hear what was.
+            *at = now;
+        }
+        None
     }
 }
 

@@ -1,12 +1,13 @@
 //! A claimed job becomes an answer with everything that its runner needs.
 
+mod kept;
 mod text;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use kiln_core::id::{EnvironmentId, RepoId, RunnerId};
-use kiln_core::plan::{self, JobKind, Workflow};
+use kiln_core::plan::{JobKind, Permissions, StepsJob};
 use kiln_core::run::{self, Conclusion};
 use kiln_core::value::{Object, Value};
 use kiln_lang::engine::{
@@ -23,6 +24,9 @@ use kiln_store::runs::{Assignment, Happened, JobNews, Report, Reported, RunFacts
 use kiln_store::{Actor, ActorKind, Duty, Page, Refusal, Scope, StoreError, Tx};
 use serde_json::value::{RawValue, to_raw_value};
 
+pub use kept::Texts;
+
+use self::kept::OfJob;
 use super::content::cache_write_denied;
 use super::context::expressions;
 use crate::app::App;
@@ -197,12 +201,11 @@ impl Preparing<'_> {
         let Self { app, claimed, assignment, .. } = &self;
         let run = &assignment.run;
         let repo = self.repo();
-        let (workflow, job) = self.place()?;
-        let JobKind::Steps(steps) = &job.kind else {
-            return Err(Unpreparable::Ever("the job calls a workflow and has no steps".to_owned()));
-        };
-        let granted = run::granted(&assignment.hood, &assignment.plan.workflows, assignment.leg);
-        let plan = text::reduced(workflow, job, granted, self.begins_late());
+        let place = self.place()?;
+        let (job, steps) = self.steps_at(place)?;
+        let written = self.written(place)?;
+        // What steps see: with it they read their repository, while only the runner can speak for the job.
+        let token = app.signer.reading(self.access);
         let reference = JobRef { job_id: claimed.job.0, attempt: claimed.claim };
         Ok(Job {
             job_id: reference.job_id,
@@ -210,8 +213,8 @@ impl Preparing<'_> {
             attempt: reference.attempt,
             workflow: run.workflow_path.clone(),
             job_name: job_display_name(&self.expressions, &assignment.hood, assignment.leg),
-            steps: text::step_names(&steps.steps),
-            secrets: self.sealed(reference, &own.secrets)?,
+            steps: written.steps.clone(),
+            secrets: self.sealed(reference, &own.secrets, &token)?,
             services: text::service_names(steps),
             timeout_minutes: text::minutes(steps),
             lease: u32::try_from(claims::lease_lasts().as_secs()).unwrap_or(u32::MAX),
@@ -222,8 +225,8 @@ impl Preparing<'_> {
             },
             environment: self.environment.clone(),
             reads_caches_only: cache_write_denied(run).is_some(),
-            plan: to_raw_value(&plan)?,
-            contexts: self.contexts(&job.id, own.variables)?,
+            plan: written.text.clone(),
+            contexts: self.contexts(job, &token, own.variables)?,
             limits: Limits {
                 log_bytes: app.config.log_bytes,
                 wall: app.config.limits.job.as_secs(),
@@ -235,26 +238,45 @@ impl Preparing<'_> {
         })
     }
 
-    /// What steps see as `github.token`: with it they read their repository, while only the runner can speak
-    /// for the job.
-    fn step_token(&self) -> String {
-        self.app.signer.reading(self.access)
-    }
-
     fn repo(&self) -> String {
         format!("{}/{}", self.assignment.run.org_name, self.assignment.run.repo_name)
     }
 
-    /// The workflow and the job of the leg, in the plan.
-    fn place(&self) -> Result<(&Workflow, &plan::Job), String> {
+    /// Where the workflow and the job of the leg stand in the plan.
+    fn place(&self) -> Result<(usize, usize), String> {
         let hood = &self.assignment.hood;
         let found = || {
             let node = hood.nodes.get(&hood.legs.get(&self.assignment.leg)?.node)?;
-            let workflow =
-                self.assignment.plan.workflows.get(hood.scopes.get(&node.scope)?.workflow)?;
-            Some((workflow, workflow.jobs.get(node.job)?))
+            Some((hood.scopes.get(&node.scope)?.workflow, node.job))
         };
-        found().ok_or_else(|| "the plan of the run lacks this job".to_owned())
+        found().ok_or_else(lacking)
+    }
+
+    /// The id of the job there, and its steps.
+    fn steps_at(&self, (workflow, job): (usize, usize)) -> Result<(&str, &StepsJob), String> {
+        let workflow = self.assignment.plan.workflows.get(workflow);
+        let job = workflow.and_then(|workflow| workflow.jobs.get(job)).ok_or_else(lacking)?;
+        match &job.kind {
+            JobKind::Steps(steps) => Ok((&job.id, steps)),
+            _ => Err("the job calls a workflow and has no steps".to_owned()),
+        }
+    }
+
+    /// What the plan says of the job there.
+    fn written(&self, place: (usize, usize)) -> Result<Arc<OfJob>, Unpreparable> {
+        let plan = &self.assignment.plan;
+        let granted = run::granted(&self.assignment.hood, &plan.workflows, self.assignment.leg);
+        let (_, steps) = self.steps_at(place)?;
+        let write = |late: Option<u32>, granted: Option<Permissions>| {
+            let workflow = &plan.workflows[place.0];
+            let reduced = text::reduced(workflow, &workflow.jobs[place.1], granted.clone(), late);
+            let (text, steps) = (to_raw_value(&reduced)?, text::step_names(&steps.steps));
+            Ok(OfJob { plan: Arc::clone(plan), granted, text, steps })
+        };
+        Ok(match self.begins_late() {
+            None => self.app.texts.job(plan, place, granted, |granted| write(None, granted))?,
+            late => Arc::new(write(late, granted)?),
+        })
     }
 
     /// The step at which this job begins in this attempt, if it is not the first.
@@ -267,10 +289,11 @@ impl Preparing<'_> {
         &self,
         job: JobRef,
         own: &[(String, String)],
+        token: &str,
     ) -> Result<kiln_proto::job::Sealed, Unpreparable> {
         let mut run: Object =
             own.iter().map(|(name, value)| (name.as_str(), Value::from(value.as_str()))).collect();
-        run.insert("GITHUB_TOKEN", Value::from(self.step_token()));
+        run.insert("GITHUB_TOKEN", Value::from(token));
         let seen =
             leg_secrets(&self.expressions, &self.assignment.hood, self.assignment.leg, &run)?;
         let visible =
@@ -287,6 +310,7 @@ impl Preparing<'_> {
     fn contexts(
         &self,
         job: &str,
+        token: &str,
         variables: Vec<(String, String)>,
     ) -> Result<Contexts, serde_json::Error> {
         let LegContexts { inputs, needs, matrix, strategy } =
@@ -296,7 +320,11 @@ impl Preparing<'_> {
             vars.insert(name, Value::from(value));
         }
         Ok(Contexts {
-            github: raw(&self.github(job))?,
+            github: self.app.texts.github(
+                &self.assignment.run,
+                [("job", job), ("token", token)],
+                || serde_json::to_string(&self.github()),
+            )?,
             vars: raw(&vars)?,
             inputs: raw(&inputs)?,
             needs: raw(&needs)?,
@@ -305,13 +333,15 @@ impl Preparing<'_> {
         })
     }
 
-    /// What was known when the run began, completed by what is known now.
-    fn github(&self, job: &str) -> Object {
+    /// What was known when the run began, completed by what is known now and is the same for all its jobs.
+    fn github(&self) -> Object {
         let run = &self.assignment.run;
         let (repo, url) = (self.repo(), &self.app.config.public_url);
         // Where clients of GitHub Enterprise look, which know only this way to say where.
         let api = format!("{url}{GITHUB}");
-        let mut github = self.expressions.github.clone();
+        let own = |name: &str| matches!(name, "job" | "token");
+        let known = self.expressions.github.iter().filter(|(name, _)| !own(name));
+        let mut github: Object = known.map(|(name, value)| (name, value.clone())).collect();
         let now = [
             ("repository", repo.clone()),
             ("repository_owner", run.org_name.clone()),
@@ -332,14 +362,16 @@ impl Preparing<'_> {
             ("server_url", url.clone()),
             ("api_url", api.clone()),
             ("graphql_url", format!("{api}/graphql")),
-            ("job", job.to_owned()),
-            ("token", self.step_token()),
         ];
         for (name, value) in now {
             github.insert(name, Value::from(value));
         }
         github
     }
+}
+
+fn lacking() -> String {
+    "the plan of the run lacks this job".to_owned()
 }
 
 fn raw(object: &Object) -> Result<Box<RawValue>, serde_json::Error> {

@@ -23,6 +23,7 @@ use kiln_server::logs::{FileLogs, Logs};
 use kiln_server::seal::{Key, Letters, Vault};
 use kiln_server::service::blobs::Arrivals;
 use kiln_server::service::context::{Context, Contexts};
+use kiln_server::service::job::Texts;
 use kiln_server::service::log::room::Rooms;
 use kiln_server::service::log::usage::LogUses;
 use kiln_server::sources::{CommitInfo, Location, Resolved, SourceError, Sources, Workflows};
@@ -123,6 +124,7 @@ impl Server {
         };
         let app = Arc::new(App {
             letters: Letters::default(),
+            texts: Texts::default(),
             storage,
             config: Config {
                 listen: address,

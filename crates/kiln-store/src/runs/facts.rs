@@ -6,9 +6,9 @@ use kiln_core::id::RunId;
 use kiln_core::plan;
 use kiln_core::run::Evaluator;
 
-use super::cache::Cache;
 use super::ready::Ready;
 use super::rows::Attempt;
+use crate::cache::Cache;
 use crate::directory::documents::{self, Hash};
 use crate::{Duty, Scope, StoreError, Tx};
 

@@ -5,7 +5,6 @@
 //! with the events, tasks and queue places that follow, all in one transaction.
 
 mod assignments;
-mod cache;
 mod change;
 mod create;
 mod deployments;

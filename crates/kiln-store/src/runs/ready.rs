@@ -12,9 +12,9 @@ use kiln_core::run::{Leg, LegState, Neighbourhood, NodeNo};
 use kiln_core::value::Object;
 
 use super::assignments::{Assignment, RunFacts, has_secrets, neighbourhood};
-use super::cache::Cache;
 use super::facts::Facts;
 use super::open::{Batch, Open};
+use crate::cache::Cache;
 use crate::claims::Claimed;
 use crate::sql::{Row, Sql, Value};
 use crate::{StoreError, Tx};

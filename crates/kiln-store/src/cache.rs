@@ -7,22 +7,28 @@ use std::sync::{Mutex, PoisonError};
 type Entries<K, V> = (u64, HashMap<K, (u64, V)>);
 
 /// A bounded memory: when it is full, the half that was put in first goes.
-pub(super) struct Cache<K, V> {
+pub struct Cache<K, V> {
     entries: Mutex<Entries<K, V>>,
     capacity: usize,
 }
 
+impl<K, V> std::fmt::Debug for Cache<K, V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cache").field("capacity", &self.capacity).finish_non_exhaustive()
+    }
+}
+
 impl<K: std::hash::Hash + Eq, V: Clone> Cache<K, V> {
-    pub(super) fn new(capacity: usize) -> Self {
+    pub fn new(capacity: usize) -> Self {
         Self { entries: Mutex::new((0, HashMap::new())), capacity }
     }
 
-    pub(super) fn get(&self, key: &K) -> Option<V> {
+    pub fn get(&self, key: &K) -> Option<V> {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         entries.1.get(key).map(|(_, value)| value.clone())
     }
 
-    pub(super) fn put(&self, key: K, value: V) {
+    pub fn put(&self, key: K, value: V) {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let (count, map) = &mut *entries;
         *count += 1;
