@@ -338,7 +338,10 @@ def cycles(arguments, scratch):
     try:
         plane.repository(scratch / "ten", TEN)
         command = [arguments.simulated, "cycles", plane.address, plane.token(), "bench/ten"]
-        subprocess.run([*command, str(arguments.jobs // 10), "256"], check=True, timeout=600)
+        watched = [f"server={plane.process.pid}"]
+        if arguments.database_pid:
+            watched.append(f"database={arguments.database_pid}")
+        subprocess.run([*command, str(arguments.jobs // 10), "256", str(arguments.slots), *watched], check=True, timeout=600)
     finally:
         plane.stop()
 
@@ -424,6 +427,8 @@ def main():
     parser.add_argument("--buildbot", default="")
     parser.add_argument("--simulated", default="", help="the program that plays runners")
     parser.add_argument("--database", default="", help="of `cycles`, instead of the embedded one; `depth` adds `_few` and `_many` to it")
+    parser.add_argument("--database-pid", default="", help="the process of PostgreSQL whose time `cycles` tells, too")
+    parser.add_argument("--slots", type=int, default=1, help="how many jobs each runner of `cycles` has at once")
     parser.add_argument("--jobs", type=int, default=20_000, help="of `cycles`")
     parser.add_argument("parts", nargs="+", choices=["latency", "fanout", "memory", "start", "idle", "cycles", "depth"])
     arguments = parser.parse_args()

@@ -133,6 +133,34 @@ pub struct Complete {
     pub allowed: Option<Allowed>,
 }
 
+/// The most ends in one request.
+pub const MOST_ENDS: usize = 64;
+
+/// `POST /actions/runners/{id}/jobs/complete`: the ends of jobs that ended together. Since protocol 3.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Ends {
+    /// [`MOST_ENDS`] at most.
+    pub ends: Vec<End>,
+}
+
+/// How one of them ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = JobEnd)]
+pub struct End {
+    pub job_id: i64,
+    pub attempt: u32,
+    /// The token of the job.
+    pub token: String,
+    pub complete: Complete,
+}
+
+/// What became of each, in their order.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Ended {
+    /// How each job ended, as for one told alone. None was not heard: told alone, its answer says why.
+    pub ended: Vec<Option<Completed>>,
+}
+
 /// `POST /actions/jobs/{id}/attempts/{n}/return`: the runner gives it back before it began.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GiveBack {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::job::JobRef;
+use crate::job::{Job, JobRef};
 
 /// How long a poll may wait, in seconds.
 pub const LONGEST_POLL: u32 = 50;
@@ -76,7 +76,7 @@ pub struct Registered {
     pub lease: u32,
 }
 
-/// `POST /actions/runners/{id}/jobs/claim`: a long poll. 200 is a [`Job`](crate::job::Job), 204 is none.
+/// `POST /actions/runners/{id}/jobs/claim`: a long poll. 200 is a [`Job`], or [`Jobs`] if several were asked for; 204 is none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct Claim {
@@ -86,6 +86,21 @@ pub struct Claim {
     pub wait: u32,
     /// Repositories (`owner/name`) whose files this runner has at hand, the latest first.
     pub warm: Vec<String>,
+    /// How many jobs the runner has room for. With more than one, several may come at once. Since protocol 3.
+    #[serde(skip_serializing_if = "is_one")]
+    pub want: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_one(want: &u32) -> bool {
+    *want <= 1
+}
+
+/// The answer to a claim of several.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = ClaimedJobs)]
+pub struct Jobs {
+    pub jobs: Vec<Job>,
 }
 
 /// `POST /actions/runners/{id}/heartbeat`. The answer may wait until there is something to say.

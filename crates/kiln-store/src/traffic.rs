@@ -41,9 +41,8 @@ pub struct Traffic {
 #[derive(Debug, Clone, Default)]
 pub struct Offered {
     pub jobs: Vec<Claimed>,
-    /// What is to be known of the first of them, if that was at hand: see [`Traffic::assignment`]. Elsewhere,
-    /// since nearly all who ask wait, and each would keep room for it.
-    pub assignment: Option<Box<Assignment>>,
+    /// What is to be known of each of them, if that was at hand: see [`Traffic::assignment`].
+    pub assignments: Vec<Option<Assignment>>,
     /// From then on it may take a job that waits for preferred runners until then. Unless one of them
     /// took it, asking again is worth it.
     pub again: Option<Timestamp>,
@@ -144,8 +143,8 @@ async fn claim(
         let questions: Vec<Asking> = open.iter().map(|at| asking[*at].clone()).collect();
         let (given, assigned) = runs.claim(policy, questions).await?;
         let answered = given.jobs.into_iter().zip(assigned).zip(given.again);
-        for (at, ((jobs, assignment), again)) in open.into_iter().zip(answered) {
-            answers[at] = Offered { jobs, assignment: assignment.map(Box::new), again };
+        for (at, ((jobs, assignments), again)) in open.into_iter().zip(answered) {
+            answers[at] = Offered { jobs, assignments, again };
         }
         if !given.passed_over {
             break;

@@ -52,6 +52,8 @@ pub(super) enum Order {
 pub(super) struct Mood {
     /// There is a free slot, and nothing against filling it.
     pub(super) wants_work: bool,
+    /// How many slots are free.
+    pub(super) free: u32,
     pub(super) jobs: Vec<JobRef>,
     pub(super) draining: bool,
     pub(super) trouble: Option<String>,
@@ -177,9 +179,10 @@ impl Dispatcher {
     }
 
     pub(super) fn mood(&self) -> Mood {
-        let is_free = self.slots.iter().any(Option::is_none);
+        let free = self.slots.iter().filter(|slot| slot.is_none()).count();
         Mood {
-            wants_work: is_free && self.stop == Stop::No && self.trouble.is_none(),
+            wants_work: free > 0 && self.stop == Stop::No && self.trouble.is_none(),
+            free: u32::try_from(free).unwrap_or(u32::MAX),
             jobs: self.jobs.keys().copied().collect(),
             draining: self.stop > Stop::No,
             trouble: self.trouble.clone(),

@@ -16,6 +16,7 @@ use crate::process::{Control, Tree, end_orphans, let_go_of_start};
 
 use super::delivery::{Delivered, Delivery};
 use super::dispatcher::{Dispatcher, Mood, Order, Stop};
+use super::ends::Ends;
 use super::execute::Work;
 use super::limit::{FAREWELL, Limit};
 use super::reporter::Progress;
@@ -47,6 +48,7 @@ pub(super) struct Lead<'a> {
     agent: &'a Agent,
     dispatcher: Dispatcher,
     at_hand: HashMap<JobRef, AtHand>,
+    ends: Ends,
     sender: mpsc::UnboundedSender<Message>,
     receiver: mpsc::UnboundedReceiver<Message>,
     mood: watch::Sender<Mood>,
@@ -61,16 +63,24 @@ pub(super) struct Lead<'a> {
 impl<'a> Lead<'a> {
     pub(super) fn new(agent: &'a Agent) -> Self {
         let (sender, receiver) = mpsc::unbounded_channel();
+        let session = Arc::clone(&agent.session);
+        let (ends, telling) = Ends::new(move |together| {
+            let session = Arc::clone(&session);
+            async move { session.complete_all(&together).await }
+        });
+        let mut talks = JoinSet::new();
+        talks.spawn(telling);
         Self {
             agent,
             dispatcher: Dispatcher::new(agent.settings.slots, agent.settings.once),
             at_hand: HashMap::new(),
+            ends,
             sender,
             receiver,
             mood: watch::Sender::default(),
             looked: clock::instant(),
             threads: JoinSet::new(),
-            talks: JoinSet::new(),
+            talks,
         }
     }
 
@@ -165,6 +175,7 @@ impl<'a> Lead<'a> {
             spool: kept,
             progress,
             tells_all_at_once,
+            ends: self.ends.clone(),
             log_sent: AtomicU64::new(0),
             messages,
         };

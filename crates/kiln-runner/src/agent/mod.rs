@@ -11,6 +11,7 @@ mod clock;
 mod content;
 mod delivery;
 mod dispatcher;
+mod ends;
 mod execute;
 mod health;
 mod http;

@@ -5,10 +5,11 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use kiln_proto::job::{Job, JobRef};
+use kiln_proto::report::{Ended, Ends};
 use kiln_proto::runner::{
-    Capabilities, Claim, Heartbeat, HeartbeatAnswer, Register, Registered, Unregistered,
+    Capabilities, Claim, Heartbeat, HeartbeatAnswer, Jobs, Register, Registered, Unregistered,
 };
-use kiln_proto::version::PROTOCOL;
+use kiln_proto::version::{PROTOCOL, SEVERAL_AT_ONCE};
 
 use super::AgentError;
 use super::backoff::Backoff;
@@ -232,14 +233,29 @@ impl Session {
         Err(Trouble::Later("the server refuses the token that it just gave".to_owned(), None))
     }
 
-    pub(super) async fn claim(&self, claim: &Claim) -> Result<Option<Box<Job>>, Trouble> {
+    /// Asks for as many jobs as are wanted, of a server that gives several at once.
+    pub(super) async fn claim(&self, claim: &Claim) -> Result<Vec<Job>, Trouble> {
         let wait = Duration::from_secs(claim.wait.into());
         let path = |id| format!("/actions/runners/{id}/jobs/claim");
-        let answer = self.call(path, claim, wait).await?;
-        if answer.is_empty() {
-            return Ok(None);
-        }
-        answer.json().map(Some).map_err(|fault| Trouble::Later(fault.to_string(), None))
+        let want = if self.server_protocol() >= SEVERAL_AT_ONCE { claim.want } else { 1 };
+        let claim = Claim { want, ..claim.clone() };
+        let answer = self.call(path, &claim, wait).await?;
+        let jobs = match want {
+            _ if answer.is_empty() => Ok(Vec::new()),
+            0 | 1 => answer.json().map(|job| vec![job]),
+            _ => answer.json().map(|several: Jobs| several.jobs),
+        };
+        jobs.map_err(|fault| Trouble::Later(fault.to_string(), None))
+    }
+
+    /// Tells how several jobs ended. Without an answer perhaps none of it was heard; each can be told again.
+    pub(super) async fn complete_all(&self, ends: &Ends) -> Option<Ended> {
+        let knows = self.server_protocol() >= SEVERAL_AT_ONCE;
+        let standing = self.standing().filter(|_| knows)?;
+        let path = format!("/actions/runners/{}/jobs/complete", standing.id);
+        let body = Body::of(ends);
+        let answer = self.http.post(&path, Some(&standing.token), body, Duration::ZERO).await;
+        answer.ok()?.json().ok()
     }
 
     pub(super) async fn heartbeat(

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kiln_proto::job::Job;
 use kiln_proto::runner::{Claim, HEARTBEAT, Health, Heartbeat, LONGEST_POLL};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -38,7 +39,8 @@ impl Talk {
             // The question keeps its nonce until it has an answer: what was given and got lost on
             // the way is given again.
             let Ok(nonce) = random::hex::<16>() else { return };
-            let question = Claim { nonce, wait: LONGEST_POLL, warm: mirrors.warm() };
+            let want = self.mood.borrow().free;
+            let question = Claim { nonce, wait: LONGEST_POLL, warm: mirrors.warm(), want };
             if !self.ask(&question, &gauge, &mut backoff).await {
                 return;
             }
@@ -57,13 +59,9 @@ impl Talk {
                 }
             };
             match answer {
-                Ok(None) => {
+                Ok(jobs) => {
                     backoff.reset();
-                    return true;
-                }
-                Ok(Some(job)) => {
-                    backoff.reset();
-                    return self.hand_over(job).await;
+                    return self.hand_over(jobs).await;
                 }
                 Err(Trouble::Fatal(error)) => {
                     let _ = self.messages.send(Message::Fatal(error));
@@ -78,7 +76,7 @@ impl Talk {
         }
     }
 
-    /// The question was broken off. If the answer was on its way, it holds a job that is now ours.
+    /// The question was broken off. If the answer was on its way, it holds jobs that are now ours.
     async fn ask_for_the_last_time(&mut self, question: &Claim, gauge: &Gauge) -> bool {
         let mood = self.mood.borrow().clone();
         // The server must know first that there is no wish for another.
@@ -87,15 +85,21 @@ impl Talk {
         }
         let question = Claim { wait: 0, ..question.clone() };
         match self.session.claim(&question).await {
-            Ok(Some(job)) => self.hand_over(job).await,
-            _ => true,
+            Ok(jobs) => self.hand_over(jobs).await,
+            Err(_) => true,
         }
     }
 
-    /// Waits until the job has its place: only then it is known whether there is room for more.
-    async fn hand_over(&self, job: Box<kiln_proto::job::Job>) -> bool {
-        let (taken, is_taken) = oneshot::channel();
-        self.messages.send(Message::Claimed(job, taken)).is_ok() && is_taken.await.is_ok()
+    /// Waits until the jobs have their places: only then it is known whether there is room for more.
+    async fn hand_over(&self, jobs: Vec<Job>) -> bool {
+        for job in jobs {
+            let (taken, is_taken) = oneshot::channel();
+            let message = Message::Claimed(Box::new(job), taken);
+            if self.messages.send(message).is_err() || is_taken.await.is_err() {
+                return false;
+            }
+        }
+        true
     }
 
     /// Lets the server hear of the jobs at hand, and hears its commands, until nobody listens any more.

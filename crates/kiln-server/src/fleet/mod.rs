@@ -165,6 +165,11 @@ impl Fleet {
         member.queues().iter().filter(fits).copied().collect()
     }
 
+    /// How many runners wait here for work.
+    pub fn sleeping(&self) -> usize {
+        self.0.waiting.sleeping()
+    }
+
     /// Notes that a runner is alive: in the database every 30 s at most, and never in its way.
     pub fn seen(&self, id: RunnerId) {
         if !self.is_due(id) {

@@ -162,8 +162,7 @@ impl Waiting {
         }
     }
 
-    #[cfg(test)]
-    fn sleeping(&self) -> usize {
+    pub(super) fn sleeping(&self) -> usize {
         locked(&self.0).by_kind.values().map(|room| room.sleepers.len()).sum()
     }
 }
@@ -172,6 +171,12 @@ impl Seat {
     /// Whether it is the right one for a runner that may take these.
     pub fn is_for(&self, queues: &[Serving]) -> bool {
         *self.kind.queues == *queues
+    }
+
+    /// Whether there are others of this kind that wait for work.
+    pub fn others_sleep(&self) -> bool {
+        let rooms = locked(&self.waiting.0);
+        rooms.by_kind.get(&self.kind).is_some_and(|room| !room.sleepers.is_empty())
     }
 
     /// There is a job that this kind may have from then on: one of them asks again at that time.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use kiln_core::id::{RepoId, RunnerId};
 use kiln_core::queue::Serving;
 use kiln_fault::Point;
@@ -20,41 +21,33 @@ use crate::http::error::{Answer, Failure};
 
 /// The longest name of a question.
 const LONGEST_NONCE: usize = 100;
+/// How many jobs are given with one answer.
+const MOST_AT_ONCE: u32 = 16;
 /// How many repositories that are at hand are worth knowing.
 const MOST_WARM: usize = 20;
 
-/// Waits for a job, up to as long as the runner wants. None is none in time.
-pub async fn claim(app: &App, member: Arc<Member>, asked: Claim) -> Answer<Option<Box<Job>>> {
+/// Waits for a job, up to as long as the runner wants, or for several if it has room for them. None is none in time.
+pub async fn claim(app: &App, member: Arc<Member>, asked: Claim) -> Answer<Vec<Job>> {
     check(&asked)?;
     let warm: Arc<[String]> = asked.warm.into_iter().take(MOST_WARM).collect();
     let at_hand = Box::pin(app.fleet.repositories(&member, &warm)).await?;
-    let question = Question { nonce: asked.nonce, at_hand };
+    let question = Question { nonce: asked.nonce, at_hand, want: asked.want.max(1) };
     let until = Instant::now() + Duration::from_secs(asked.wait.min(LONGEST_POLL).into());
     let mut poll = Poll { app, member, question, warm, until };
     loop {
-        let Some((offer, seat)) = poll.next().await? else { return Ok(None) };
-        let (claimed, assignment) = *offer;
+        let Some((offered, seat)) = poll.next().await? else { return Ok(Vec::new()) };
         // Boxed, as all that is large here: thousands wait in this place, and each would keep room for it.
-        let prepared = Box::pin(job::prepare(app, &poll.member, &claimed, assignment)).await;
-        match prepared.map(|job| job.map(Box::new)) {
-            Ok(Some(job)) => {
-                Point::ServerClaimed.pass();
-                seat.served();
-                let runner = poll.member.runner.id;
-                app.fleet.remember_heard(claimed.job, claimed.claim, runner, 0);
-                if poll.member.runner.about.single_use {
-                    // What is known of it says that it has no job.
-                    app.fleet.forget(poll.member.runner.id);
-                }
-                return Ok(Some(job));
-            }
-            // It was taken away again, by a cancel for example.
-            Ok(None) => {}
-            Err(Unpreparable::Now(error)) => return Err(error.into()),
-            Err(Unpreparable::Ever(reason)) => {
-                Box::pin(job::fail(app, poll.member.runner.id, &claimed, &reason)).await?;
-            }
+        let jobs = Box::pin(poll.prepared(*offered)).await?;
+        if jobs.is_empty() {
+            continue;
         }
+        Point::ServerClaimed.pass();
+        seat.served();
+        if poll.member.runner.about.single_use {
+            // What is known of it says that it has no job.
+            app.fleet.forget(poll.member.runner.id);
+        }
+        return Ok(jobs);
     }
 }
 
@@ -68,15 +61,14 @@ fn check(asked: &Claim) -> Answer<()> {
     Err(Failure::invalid(format!("nonce: expected {expected}")))
 }
 
-/// A claimed job, and what is to be known of it if that was at hand.
-pub(crate) type Offer = Box<(Claimed, Option<Box<Assignment>>)>;
-
 /// A question that a runner asks until there is an answer.
 #[derive(Debug)]
 pub(crate) struct Question {
     pub(crate) nonce: String,
     /// Repositories whose files the runner has.
     pub(crate) at_hand: Vec<RepoId>,
+    /// How many jobs the runner has room for.
+    pub(crate) want: u32,
 }
 
 /// A poll under way.
@@ -90,8 +82,32 @@ pub(crate) struct Poll<'a> {
 }
 
 impl Poll<'_> {
-    /// The next job for this runner, or none when the time is over.
-    pub(crate) async fn next(&mut self) -> Answer<Option<(Offer, Seat)>> {
+    /// All that the runner must know of these; what was taken away again, by a cancel for example, is left out.
+    async fn prepared(&self, offered: Offered) -> Answer<Vec<Job>> {
+        let claimed = offered.jobs.into_iter().zip(offered.assignments);
+        // At once, so that what they ask for shares transactions.
+        let prepared = join_all(claimed.map(|(job, known)| self.prepare(job, known))).await;
+        prepared.into_iter().filter_map(Result::transpose).collect()
+    }
+
+    async fn prepare(&self, claimed: Claimed, known: Option<Assignment>) -> Answer<Option<Job>> {
+        let runner = self.member.runner.id;
+        match job::prepare(self.app, &self.member, &claimed, known).await {
+            Ok(Some(job)) => {
+                self.app.fleet.remember_heard(claimed.job, claimed.claim, runner, 0);
+                Ok(Some(job))
+            }
+            Ok(None) => Ok(None),
+            Err(Unpreparable::Now(error)) => Err(error.into()),
+            Err(Unpreparable::Ever(reason)) => {
+                job::fail(self.app, runner, &claimed, &reason).await?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// The next jobs for this runner, or none when the time is over.
+    pub(crate) async fn next(&mut self) -> Answer<Option<(Box<Offered>, Seat)>> {
         let id = self.member.runner.id;
         let mut nudges = self.app.fleet.nudges(id);
         let mut seat: Option<Seat> = None;
@@ -103,11 +119,11 @@ impl Poll<'_> {
                 Some(seat) if seat.is_for(&self.queues()) => seat,
                 _ => self.app.fleet.sit_down(&self.member, self.queues(), Arc::clone(&self.warm)),
             };
-            let Offered { jobs, assignment, again } = Box::pin(self.ask(id)).await?;
-            if let Some(claimed) = jobs.into_iter().next() {
-                return Ok(Some((Box::new((claimed, assignment)), taken)));
+            let offered = Box::pin(self.ask(id, &taken)).await?;
+            if !offered.jobs.is_empty() {
+                return Ok(Some((Box::new(offered), taken)));
             }
-            if let Some(again) = again {
+            if let Some(again) = offered.again {
                 taken.wake_at(again);
             }
             let left = self.until.saturating_duration_since(Instant::now());
@@ -139,12 +155,14 @@ impl Poll<'_> {
         self.member.queues()
     }
 
-    async fn ask(&self, runner: RunnerId) -> Result<Offered, StoreError> {
+    async fn ask(&self, runner: RunnerId, seat: &Seat) -> Result<Offered, StoreError> {
+        // Several jobs on one machine are slower than on several, of which some wait for work.
+        let most = if seat.others_sleep() { 1 } else { self.question.want.min(MOST_AT_ONCE) };
         let asking = Asking {
             runner,
             queues: self.queues().to_vec(),
             org: self.member.runner.org,
-            want: self.want(),
+            want: self.want().min(most),
             nonce: self.question.nonce.clone(),
             warm: self.question.at_hand.clone(),
         };
@@ -162,6 +180,8 @@ impl Poll<'_> {
     fn want(&self) -> u32 {
         let runner = &self.member.runner;
         let spent = runner.about.single_use && runner.leases + runner.completed + runner.failed > 0;
-        u32::from(!self.member.is_leaving() && !spent)
+        let room = u32::try_from(runner.about.max_parallel).unwrap_or(1).max(1);
+        let room = if runner.about.single_use { 1 } else { room };
+        if self.member.is_leaving() || spent { 0 } else { room }
     }
 }

@@ -72,10 +72,10 @@ pub async fn prepare(
     app: &App,
     member: &Member,
     claimed: &Claimed,
-    assignment: Option<Box<Assignment>>,
+    assignment: Option<Assignment>,
 ) -> Result<Option<Job>, Unpreparable> {
     let assignment = match assignment {
-        Some(assignment) => *assignment,
+        Some(assignment) => assignment,
         None => match app.traffic.assignment(claimed.clone()).await? {
             Some(assignment) => assignment,
             None => return Ok(None),

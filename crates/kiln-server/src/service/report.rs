@@ -6,12 +6,14 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use kiln_core::id::RunnerId;
+use futures_util::future::join_all;
+use kiln_core::id::{JobId, RunnerId};
 use kiln_core::run::Conclusion;
 use kiln_core::time::Timestamp;
 use kiln_fault::Point;
 use kiln_proto::report::{
-    Annotation, Complete, Completed, Event, Events, Heard, MOST_EVENTS, Stored, Used, What,
+    Annotation, Complete, Completed, Ended, Ends, Event, Events, Heard, MOST_ENDS, MOST_EVENTS,
+    Stored, Used, What,
 };
 use kiln_store::Tx;
 use kiln_store::claims::Lease;
@@ -241,6 +243,25 @@ pub async fn complete(app: &App, access: JobAccess, mut said: Complete) -> Answe
     app.fleet.remember_end(job, claim, conclusion);
     leave_if_spent(app, runner).await;
     Ok(Completed { conclusion: conclusion.github().to_owned() })
+}
+
+/// The last words about jobs that ended together. One that is not heard is to be told alone, and hears then why.
+pub async fn complete_all(app: &App, runner: RunnerId, said: Ends) -> Answer<Ended> {
+    if said.ends.len() > MOST_ENDS {
+        return Err(Failure::invalid(format!("ends: expected {MOST_ENDS} at most")));
+    }
+    let heard = said.ends.into_iter().map(async |end| {
+        let access = app.signer.check_job(&end.token)?;
+        let is_it = access.runner == runner
+            && access.job == JobId(end.job_id)
+            && access.claim == end.attempt;
+        if !is_it {
+            return None;
+        }
+        complete(app, access, end.complete).await.ok()
+    });
+    // At once, so that they share a commit.
+    Ok(Ended { ended: join_all(heard).await })
 }
 
 /// Hears the events that come along with the end of a job. The start of one, if there is nothing else to hear, is told

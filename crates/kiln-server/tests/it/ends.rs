@@ -1,23 +1,17 @@
 //! What is known of a job at its end: how it ended, how often it was tried, where it deployed to.
 
-use kiln_core::id::{JobId, RunId};
+use kiln_core::id::JobId;
 use kiln_core::run::{Conclusion, RunState};
 use kiln_proto::job::Job;
 use kiln_proto::report::{Allowed, Complete, Completed, Deployment, Heard, What};
-use kiln_store::Tx;
-use kiln_store::runs::{self, Happened, JobNews, Word};
+use kiln_store::runs::{Happened, JobNews, Word};
 use serde_json::{Value, json};
 
 use crate::api::people::{As, Person, person};
-use crate::runner::{LINUX, Reporter, Runner, completion, good};
+use crate::runner::{LINUX, Reporter, Runner, completion, good, state};
 use crate::support::{SYSTEM, Server, somebody};
 
 const JOB: &str = "  build: {runs-on: linux, steps: [{run: 'true'}]}\n";
-
-async fn state(server: &Server, run: RunId) -> RunState {
-    let read = async move |tx: &mut Tx<'_>| runs::view(tx, SYSTEM, run, None).await;
-    server.app.store.read(read).await.unwrap().state
-}
 
 /// What the reaper does when a lease has run out.
 async fn lose(server: &Server, job: &Job, reason: &str) {

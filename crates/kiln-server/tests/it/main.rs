@@ -41,6 +41,7 @@ mod registration;
 mod reports;
 mod results;
 mod runner;
+mod several;
 mod signed;
 mod support;
 mod trees;

@@ -3,14 +3,17 @@
 use aws_lc_rs::agreement::{PrivateKey, X25519};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use kiln_core::id::RunId;
+use kiln_core::run::RunState;
 use kiln_proto::job::{Job, JobRef, Secrets};
 use kiln_proto::problem::Problem;
 use kiln_proto::report::{Complete, Event, Events, What};
 use kiln_proto::runner::{Capabilities, Claim, Heartbeat, HeartbeatAnswer, Register, Registered};
+use kiln_store::{Tx, runs};
 use reqwest::{Method, RequestBuilder, Response};
 use serde_json::Value;
 
-use crate::support::Server;
+use crate::support::{SYSTEM, Server};
 
 /// The labels of most tests.
 pub(crate) const LINUX: &[&str] = &["linux"];
@@ -82,7 +85,7 @@ impl<'s> Runner<'s> {
     }
 
     pub(crate) fn claiming(&self, nonce: &str, wait: u32) -> RequestBuilder {
-        let claim = Claim { nonce: nonce.to_owned(), wait, warm: Vec::new() };
+        let claim = Claim { nonce: nonce.to_owned(), wait, ..Claim::default() };
         self.post(&format!("/actions/runners/{}/jobs/claim", self.id)).json(&claim)
     }
 
@@ -181,6 +184,12 @@ pub(crate) async fn problem(answer: Response, status: u16) -> Problem {
     let problem: Problem = serde_json::from_str(&text).unwrap();
     assert_eq!(problem.status, status);
     problem
+}
+
+/// How a run stands.
+pub(crate) async fn state(server: &Server, run: RunId) -> RunState {
+    let read = async move |tx: &mut Tx<'_>| runs::view(tx, SYSTEM, run, None).await;
+    server.app.store.read(read).await.unwrap().state
 }
 
 /// A context of a job as JSON.

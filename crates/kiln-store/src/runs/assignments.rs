@@ -81,19 +81,18 @@ impl Runs {
         &self,
         policy: Policy,
         asking: Vec<Asking>,
-    ) -> Result<(Given, Vec<Option<Assignment>>), StoreError> {
+    ) -> Result<(Given, Vec<Vec<Option<Assignment>>>), StoreError> {
         let known = self.known.clone();
         let work = async move |tx: &mut Tx<'_>| {
             let given = claims::claim(tx, policy, &asking).await?;
-            let first: Vec<Claimed> =
-                given.jobs.iter().filter_map(|jobs| jobs.first().cloned()).collect();
+            let all: Vec<Claimed> = given.jobs.iter().flatten().cloned().collect();
             let assigned = if tx.memory().is_some() {
-                assign(tx, &known, &first).await?
+                assign(tx, &known, &all).await?
             } else {
-                known.ready.assign(tx, &first, &given.legs).await?
+                known.ready.assign(tx, &all, &given.legs).await?
             };
             let mut assigned = assigned.into_iter();
-            let of = |jobs: &Vec<Claimed>| jobs.first().and_then(|_| assigned.next().flatten());
+            let of = |jobs: &Vec<Claimed>| assigned.by_ref().take(jobs.len()).collect();
             let assigned = given.jobs.iter().map(of).collect();
             Ok((given, assigned))
         };

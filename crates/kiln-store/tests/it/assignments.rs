@@ -135,13 +135,13 @@ async fn what_comes_with_a_claim_is_what_the_rows_say(store: Store) {
     for number in 0.. {
         let queues = site.queues().await;
         let asking = Asking::new(RunnerId(7), queues, 1, format!("nonce {number}"));
-        let Offered { jobs, assignment, .. } = traffic.claim(asking).await.unwrap();
+        let Offered { jobs, mut assignments, .. } = traffic.claim(asking).await.unwrap();
         let Some(claimed) = jobs.first() else {
             assert_eq!(number, 6, "all jobs were claimed");
             return;
         };
         let read = assigned(&site, &jobs).await.remove(0);
-        if let Some(at_once) = assignment {
+        if let Some(at_once) = assignments.pop().flatten() {
             assert_eq!(seen_by(&at_once), seen_by(&read));
             assert_eq!((at_once.leg, &at_once.run), (read.leg, &read.run));
             assert!(Arc::ptr_eq(&at_once.plan, &read.plan), "a plan is read once");
@@ -186,11 +186,11 @@ async fn what_sees_much_is_not_remembered(store: Store) {
         traffic.claim(asking).await.unwrap()
     };
     let first = claim("a").await;
-    assert!(first.assignment.is_some());
+    assert!(first.assignments[0].is_some());
     let long = "x".repeat(5_000);
     finish(&site, &first.jobs[0], &[("long", &long)]).await;
     let second = claim("b").await;
-    assert_eq!(second.assignment.is_some(), embedded);
+    assert_eq!(second.assignments[0].is_some(), embedded);
     let read = assigned(&site, &second.jobs).await.remove(0);
     let contexts = leg_contexts(&expressions(), &read.hood, read.leg);
     assert_eq!(text(&contexts.needs, &["a", "outputs", "long"]), long);
@@ -211,8 +211,8 @@ async fn what_people_change_while_a_job_waits_comes_with_its_claim(store: Store)
     store.write(change).await.unwrap();
     let traffic = Traffic::new(&site.runs, Policy::Fair);
     let asking = Asking::new(RunnerId(7), site.queues().await, 1, "nonce");
-    let Offered { assignment, .. } = traffic.claim(asking).await.unwrap();
-    let run = assignment.unwrap().run;
+    let Offered { mut assignments, .. } = traffic.claim(asking).await.unwrap();
+    let run = assignments.remove(0).unwrap().run;
     assert!(run.has_secrets);
     assert_eq!(run.repo_name, "other");
 }

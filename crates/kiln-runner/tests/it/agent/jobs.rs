@@ -2,12 +2,14 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::time::Instant;
 
 use kiln_runner::git::Repository;
 use kiln_runner::origin::{Origin, Served};
 use kiln_runner::process::Tree;
 
+use super::server::Wrong;
 use super::{Case, job, wait};
 
 /// S1, S6
@@ -52,26 +54,55 @@ fn a_job_runs_in_an_empty_workspace_and_all_about_it_arrives() {
     assert_eq!(mode & 0o777, 0o600);
 }
 
+/// Steps that wait until a file is there.
+fn waiting_for(marker: &Path) -> String {
+    let marker = marker.display();
+    format!(
+        "      - run: 'for i in $(seq 1000); do [ -e {marker} ] && exit 0; sleep 0.02; done; exit 1'\n"
+    )
+}
+
+fn has_begun(case: &Case, id: i64) -> bool {
+    case.server.told(id).kinds().contains(&"step_started".to_owned())
+}
+
 /// S17
 #[test]
 fn several_jobs_run_at_once_and_no_more_than_it_has_slots() {
     let case = Case::new();
     let runner = case.start();
     let marker = case.data().join("go");
-    let steps = format!(
-        "      - run: 'for i in $(seq 1000); do [ -e {} ] && exit 0; sleep 0.02; done; exit 1'\n",
-        marker.display()
-    );
     for id in 1..=3 {
-        case.server.queue(job(id, &steps));
+        case.server.queue(job(id, &waiting_for(&marker)));
     }
-    wait("two have begun", || {
-        (1..=2).all(|id| case.server.told(id).kinds().contains(&"step_started".to_owned()))
-    });
+    wait("two have begun", || (1..=2).all(|id| has_begun(&case, id)));
     assert_eq!(case.server.world().queue.len(), 1, "the third waits at the server");
     fs::write(marker, "").unwrap();
     wait("all are done", || (1..=3).all(|id| case.server.told(id).complete.is_some()));
     runner.drained();
+}
+
+/// Q1
+#[test]
+fn free_slots_are_filled_with_one_question() {
+    for wrong in [None, Some(Wrong::Lost)] {
+        let case = Case::new();
+        let marker = case.data().join("go");
+        for id in 1..=4 {
+            case.server.queue(job(id, &waiting_for(&marker)));
+        }
+        if let Some(wrong) = wrong {
+            case.server.break_next("claim", wrong);
+        }
+        let runner = case.start_with(|options| options.capabilities.max_parallel = 3);
+        wait("three have begun", || (1..=3).all(|id| has_begun(&case, id)));
+        // A question whose answer got lost is asked again, and has the same answer.
+        assert_eq!(case.server.world().calls["claim"], 1 + usize::from(wrong.is_some()));
+        assert_eq!(case.server.world().queue.len(), 1, "there is no slot for the fourth");
+        fs::write(marker, "").unwrap();
+        wait("all are done", || (1..=4).all(|id| case.server.told(id).complete.is_some()));
+        runner.drained();
+    }
 }
 
 /// A job that checks out its own repository, which the runner has never seen.

@@ -14,8 +14,8 @@ use axum::{Json, Router};
 use kiln_proto::headers::ACCESS_TOKEN;
 use kiln_proto::job::{Job, JobRef};
 use kiln_proto::log::Line;
-use kiln_proto::report::{Complete, Event, Events};
-use kiln_proto::runner::{Claim, Command, Heartbeat, Register};
+use kiln_proto::report::{Complete, Completed, Ended, Ends, Event, Events};
+use kiln_proto::runner::{Claim, Command, Heartbeat, Jobs, Register};
 use kiln_proto::version::{OLDEST, PROTOCOL};
 use serde_json::json;
 use tokio::runtime::Runtime;
@@ -62,6 +62,22 @@ impl Told {
             }
         }
         Ok(())
+    }
+
+    /// The conclusion, unless something before the end is missing.
+    fn end(&mut self, mut said: Complete) -> Result<String, u64> {
+        self.along = said.events.len();
+        self.hear(std::mem::take(&mut said.events))?;
+        if (self.events.len() as u64) < said.sequence {
+            return Err(self.events.len() as u64 + 1);
+        }
+        if (self.log.len() as u64) < said.log_bytes {
+            return Err(self.log.len() as u64);
+        }
+        assert!(self.complete.as_ref().is_none_or(|before| *before == said), "told otherwise");
+        let conclusion = said.conclusion.clone();
+        self.complete = Some(said);
+        Ok(conclusion)
     }
 
     /// What its steps printed.
@@ -113,7 +129,7 @@ pub(super) struct World {
     /// Speaks the first version of the protocol.
     pub(super) is_old: bool,
     /// What each question was answered.
-    nonces: HashMap<String, Job>,
+    nonces: HashMap<String, Vec<Job>>,
 }
 
 impl World {
@@ -156,6 +172,7 @@ impl Fake {
             .route("/api/runners/register", post(register))
             .route("/api/runners/{id}/unregister", post(unregister))
             .route("/actions/runners/{id}/jobs/claim", post(claim))
+            .route("/actions/runners/{id}/jobs/complete", post(complete_all))
             .route("/actions/runners/{id}/heartbeat", post(heartbeat))
             .route("/actions/jobs/{id}/attempts/{n}/log", put(log))
             .route("/actions/jobs/{id}/attempts/{n}/events", post(events))
@@ -309,20 +326,28 @@ async fn claim(
             let wrong = world.call("claim");
             // As the real one: who has said that it leaves gets nothing new.
             let is_leaving = world.heartbeats.last().is_some_and(|said| said.draining);
-            let job = given.or_else(|| {
+            let jobs = given.unwrap_or_else(|| {
                 let is_done = is_leaving || matches!(wrong, Some(Wrong::Answer(_)));
-                (!is_done).then(|| world.queue.pop_front()).flatten()
+                let most = if is_done { 0 } else { asked.want.max(1) as usize };
+                let most = most.min(world.queue.len());
+                world.queue.drain(..most).collect()
             });
             let over = tokio::time::Instant::now() >= until;
-            if job.is_some() || wrong.is_some() || over {
+            if !jobs.is_empty() || wrong.is_some() || over {
                 return answer(wrong, || {
                     let token = [(ACCESS_TOKEN, token(&world, id))];
-                    let Some(job) = job else {
+                    if jobs.is_empty() {
                         return (StatusCode::NO_CONTENT, token).into_response();
-                    };
-                    world.nonces.insert(asked.nonce, job.clone());
-                    world.jobs.entry(job.job_id).or_default();
-                    (token, Json(job)).into_response()
+                    }
+                    world.nonces.insert(asked.nonce, jobs.clone());
+                    for job in &jobs {
+                        world.jobs.entry(job.job_id).or_default();
+                    }
+                    if asked.want > 1 {
+                        assert!(!world.is_old, "it does not know of several");
+                        return (token, Json(Jobs { jobs })).into_response();
+                    }
+                    (token, Json(&jobs[0])).into_response()
                 });
             }
         }
@@ -419,23 +444,34 @@ async fn complete(
     State(server): Server,
     Path(job): Path<(i64, u32)>,
     headers: HeaderMap,
-    Json(mut said): Json<Complete>,
+    Json(said): Json<Complete>,
 ) -> Response {
-    about(&server, "complete", job, &headers, |told| {
-        told.along = said.events.len();
-        if let Err(wanted) = told.hear(std::mem::take(&mut said.events)) {
-            return problem(409, Some(wanted));
-        }
-        if (told.events.len() as u64) < said.sequence {
-            return problem(409, Some(told.events.len() as u64 + 1));
-        }
-        if (told.log.len() as u64) < said.log_bytes {
-            return problem(409, Some(told.log.len() as u64));
-        }
-        assert!(told.complete.as_ref().is_none_or(|before| *before == said), "told otherwise");
-        let conclusion = said.conclusion.clone();
-        told.complete = Some(said);
-        Json(json!({"conclusion": conclusion})).into_response()
+    about(&server, "complete", job, &headers, |told| match told.end(said) {
+        Err(wanted) => problem(409, Some(wanted)),
+        Ok(conclusion) => Json(json!({"conclusion": conclusion})).into_response(),
+    })
+}
+
+async fn complete_all(
+    State(server): Server,
+    Path(id): Path<i64>,
+    headers: HeaderMap,
+    Json(said): Json<Ends>,
+) -> Response {
+    let mut world = server.world.lock().unwrap();
+    if bearer(&headers) != token(&world, id) {
+        return problem(401, None);
+    }
+    let wrong = world.call("ends");
+    answer(wrong, || {
+        let ended = said.ends.into_iter().map(|end| {
+            let told = world.jobs.get_mut(&end.job_id).filter(|told| !told.gone)?;
+            let token = format!("kjt_token-of-job-{}-", end.job_id);
+            let is_its = end.token.starts_with(&token) && end.attempt == 1;
+            let conclusion = is_its.then(|| told.end(end.complete).ok()).flatten()?;
+            Some(Completed { conclusion })
+        });
+        Json(Ended { ended: ended.collect() }).into_response()
     })
 }
 

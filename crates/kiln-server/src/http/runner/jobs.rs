@@ -4,10 +4,10 @@ use axum::Json as JsonAnswer;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::StatusCode;
 use kiln_proto::problem::Problem;
-use kiln_proto::report::{Complete, Completed, Events, GiveBack, Heard, Stored};
+use kiln_proto::report::{Complete, Completed, Ended, Ends, Events, GiveBack, Heard, Stored};
 use serde::Deserialize;
 
-use super::who::OfJob;
+use super::who::{Caller, OfJob};
 use crate::app::Shared;
 use crate::http::error::Answer;
 use crate::http::extract::{Body, Json, OptionalJson, Query};
@@ -24,6 +24,7 @@ pub(super) fn routes() -> Routes {
     let words = Routes::new()
         .routes(routes!(events))
         .routes(routes!(complete))
+        .routes(routes!(complete_all))
         .routes(routes!(give_back))
         .layer(DefaultBodyLimit::max(WORDS));
     log.merge(words)
@@ -124,6 +125,33 @@ async fn complete(
     Json(said): Json<Complete>,
 ) -> Answer<JsonAnswer<Completed>> {
     report::complete(&app, access, said).await.map(JsonAnswer)
+}
+
+/// Say how several jobs ended
+///
+/// For a runner of which several jobs end at the same time. An end that is not heard is answered with null: told alone,
+/// its answer says why.
+#[utoipa::path(
+    post,
+    path = "/actions/runners/{id}/jobs/complete",
+    tag = "runners",
+    params(("id" = i64, Path, description = "The runner")),
+    request_body = Ends,
+    responses(
+        (status = 200, body = Ended),
+        (status = 401, body = Problem),
+        (status = 404, body = Problem),
+        (status = 413, body = Problem),
+        (status = 422, body = Problem),
+        (status = 429, body = Problem),
+    )
+)]
+async fn complete_all(
+    State(app): State<Shared>,
+    Caller(member): Caller,
+    Json(said): Json<Ends>,
+) -> Answer<JsonAnswer<Ended>> {
+    report::complete_all(&app, member.runner.id, said).await.map(JsonAnswer)
 }
 
 /// Give a job back that was not begun

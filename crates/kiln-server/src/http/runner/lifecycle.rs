@@ -8,7 +8,9 @@ use axum::response::{IntoResponse as _, Response};
 use kiln_proto::headers::{ACCESS_TOKEN, QUEUE_SIZE};
 use kiln_proto::job::Job;
 use kiln_proto::problem::Problem;
-use kiln_proto::runner::{Claim, Heartbeat, HeartbeatAnswer, Register, Registered, Unregistered};
+use kiln_proto::runner::{
+    Claim, Heartbeat, HeartbeatAnswer, Jobs, Register, Registered, Unregistered,
+};
 
 use super::who::Caller;
 use crate::app::{App, Shared};
@@ -76,7 +78,8 @@ async fn unregister(
 
 /// Claim a job
 ///
-/// A long poll. Both answers bring a fresh access token and the size of the queue in headers.
+/// A long poll. Both answers bring a fresh access token and the size of the queue in headers. With a `want` of more than one,
+/// the answer is an object with `jobs`, as many as there are for this runner while no other like it waits.
 #[utoipa::path(
     post,
     path = "/actions/runners/{id}/jobs/claim",
@@ -99,12 +102,17 @@ async fn claim(
 ) -> Answer<Response> {
     let id = member.runner.id;
     app.fleet.seen(id);
-    let job = service::claim::claim(&app, member, asked).await?;
+    let wants_several = asked.want > 1;
+    let mut jobs = service::claim::claim(&app, member, asked).await?;
     // It may have changed while it waited. Boxed, as what comes after the wait is not to be waited with.
     let member = Box::pin(app.fleet.member(id)).await?;
-    let answer = match job {
-        Some(job) => JsonAnswer(job).into_response(),
-        None => StatusCode::NO_CONTENT.into_response(),
+    let answer = if wants_several && !jobs.is_empty() {
+        JsonAnswer(Jobs { jobs }).into_response()
+    } else {
+        match jobs.pop() {
+            Some(job) => JsonAnswer(job).into_response(),
+            None => StatusCode::NO_CONTENT.into_response(),
+        }
     };
     Box::pin(with_token(&app, &member, answer)).await
 }

@@ -12,15 +12,18 @@ pub(crate) async fn measure(server: &Server, owner: &str, count: usize) -> Resul
     let key = server.key(owner, 1).await?;
     // Another name each time: the one of an earlier process may still be there.
     let name = format!("bench-claims-{}", std::process::id());
-    let mut runner = server.register(&key, name).await?;
+    let mut runner = server.register(&key, name, 1).await?;
     let mut took = Vec::new();
     for number in 0..WARM + count {
         let asked = Instant::now();
-        let job = runner.claim(1).await?.ok_or("no job is queued")?;
+        let jobs = runner.claim(1).await?;
+        if jobs.is_empty() {
+            return Err("no job is queued".to_owned());
+        }
         if number >= WARM {
             took.push(asked.elapsed());
         }
-        runner.run(&job).await?;
+        runner.run(&jobs).await?;
     }
     row("claim_p50", percentile(&mut took, 0.5), "ms");
     row("claim_p99", percentile(&mut took, 0.99), "ms");

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
+use crate::spent::Watched;
 use crate::talk::{Runner, Server};
 use crate::{percentile, row};
 
@@ -18,12 +19,14 @@ pub(crate) async fn measure(
     server: &Server,
     repo: &str,
     runs: usize,
-    count: usize,
+    (count, slots): (usize, u32),
+    watched: &[Watched],
 ) -> Result<(), String> {
     let owner = repo.split('/').next().unwrap_or_default();
-    let runners = register(server, owner, count).await?;
+    let runners = register(server, owner, count, slots).await?;
     trigger(server, repo, runs).await?;
     let left = Arc::new(AtomicUsize::new(runs * JOBS_PER_RUN));
+    let before: Vec<f64> = watched.iter().map(Watched::until_now).collect();
     let began = Instant::now();
     let mut working: JoinSet<Result<Worked, String>> = JoinSet::new();
     for runner in runners {
@@ -40,22 +43,26 @@ pub(crate) async fn measure(
     #[expect(clippy::cast_precision_loss, reason = "there are few")]
     let rate = took.len() as f64 / (last - began).as_secs_f64();
     row("http_cycles", rate, "jobs/s");
-    row("http_bare", bare(server, count).await?, "x 3/s");
+    for (one, before) in watched.iter().zip(before) {
+        #[expect(clippy::cast_precision_loss, reason = "there are few")]
+        let each = (one.until_now() - before) / took.len() as f64;
+        row(&format!("http_cycles_{}", one.name), each, "us");
+    }
+    row("http_bare", bare(server, count).await?, "requests/s");
     row("http_cycles_p50", percentile(&mut took, 0.5), "ms");
     row("http_cycles_p99", percentile(&mut took, 0.99), "ms");
     Ok(())
 }
 
-/// How often three questions that need no work are answered in a second, over as many connections: more
-/// cycles than that are not to be had over HTTP, whatever they do.
+/// How many questions that need no work are answered in a second, over as many connections: so much HTTP alone costs.
 async fn bare(server: &Server, count: usize) -> Result<f64, String> {
-    const THREES: usize = 40;
+    const EACH: usize = 200;
     let mut asking: JoinSet<Result<(), String>> = JoinSet::new();
     let began = Instant::now();
     for _ in 0..count {
         let mut wire = server.wire();
         asking.spawn(async move {
-            for _ in 0..3 * THREES {
+            for _ in 0..EACH {
                 wire.get("/health").await?;
             }
             Ok(())
@@ -65,15 +72,20 @@ async fn bare(server: &Server, count: usize) -> Result<f64, String> {
         ended.map_err(|error| error.to_string())??;
     }
     #[expect(clippy::cast_precision_loss, reason = "there are few")]
-    let threes = (count * THREES) as f64;
-    Ok(threes / began.elapsed().as_secs_f64())
+    let asked = (count * EACH) as f64;
+    Ok(asked / began.elapsed().as_secs_f64())
 }
 
-async fn register(server: &Server, owner: &str, count: usize) -> Result<Vec<Runner>, String> {
+async fn register(
+    server: &Server,
+    owner: &str,
+    count: usize,
+    slots: u32,
+) -> Result<Vec<Runner>, String> {
     let key = server.key(owner, count).await?;
     let mut runners = Vec::new();
     for number in 0..count {
-        runners.push(server.register(&key, format!("bench-{number}")).await?);
+        runners.push(server.register(&key, format!("bench-{number}"), slots).await?);
     }
     Ok(runners)
 }
@@ -112,10 +124,11 @@ async fn work(mut runner: Runner, left: Arc<AtomicUsize>) -> Result<Worked, Stri
     while left.load(Ordering::SeqCst) > 0 {
         let asked = Instant::now();
         // Short, so that those who get nothing see that the last job was done by another.
-        if let Some(job) = runner.claim(1).await? {
-            runner.run(&job).await?;
-            left.fetch_sub(1, Ordering::SeqCst);
-            worked.took.push(asked.elapsed());
+        let jobs = runner.claim(1).await?;
+        if !jobs.is_empty() {
+            runner.run(&jobs).await?;
+            left.fetch_sub(jobs.len(), Ordering::SeqCst);
+            worked.took.extend(jobs.iter().map(|_| asked.elapsed()));
             worked.last = Instant::now();
         }
     }

@@ -31,7 +31,7 @@ pub(crate) async fn stay(server: &Server, owner: &str, count: usize) -> Result<(
     let key = server.key(owner, count).await?;
     let crowd = Arc::new(Crowd { here: AtomicUsize::new(0), gone: watch::channel(None).0, count });
     for number in 0..count {
-        let runner = server.register(&key, format!("idle-{number}")).await?;
+        let runner = server.register(&key, format!("idle-{number}"), 1).await?;
         tokio::spawn(wait_for_work(runner, number, Arc::clone(&crowd)));
     }
     std::future::pending().await

@@ -8,14 +8,16 @@
 mod claims;
 mod cycles;
 mod idle;
+mod spent;
 mod talk;
 mod wire;
 
 use std::time::Duration;
 
+use spent::Watched;
 use talk::Server;
 
-const USAGE: &str = "usage: bench-plane cycles URL TOKEN OWNER/REPO RUNS RUNNERS
+const USAGE: &str = "usage: bench-plane cycles URL TOKEN OWNER/REPO RUNS RUNNERS SLOTS [NAME=PID…]
        bench-plane claims URL TOKEN OWNER CLAIMS
        bench-plane idle URL TOKEN OWNER RUNNERS";
 
@@ -25,8 +27,14 @@ async fn main() -> Result<(), String> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let number = |text: &str| text.parse::<usize>().map_err(|error| format!("`{text}`: {error}"));
     match arguments[..] {
-        ["cycles", url, token, repo, runs, runners] => {
-            cycles::measure(&Server::new(url, token), repo, number(runs)?, number(runners)?).await
+        ["cycles", url, token, repo, runs, runners, slots, ref watched @ ..] => {
+            let mut watched: Vec<Watched> =
+                watched.iter().map(|text| Watched::parse(text)).collect::<Result<_, _>>()?;
+            watched.push(Watched::parse(&format!("runners={}", std::process::id()))?);
+            let server = Server::new(url, token);
+            let slots = u32::try_from(number(slots)?).map_err(|error| error.to_string())?;
+            let crew = (number(runners)?, slots);
+            cycles::measure(&server, repo, number(runs)?, crew, &watched).await
         }
         ["claims", url, token, owner, count] => {
             claims::measure(&Server::new(url, token), owner, number(count)?).await

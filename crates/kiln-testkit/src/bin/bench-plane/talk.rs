@@ -1,6 +1,6 @@
 //! What a runner says to its server.
 
-use kiln_proto::report::{Complete, Event, What};
+use kiln_proto::report::{Complete, End, Ended, Ends, Event, What};
 use kiln_proto::runner::{Capabilities, Claim, Register, Registered};
 use reqwest::{Client, RequestBuilder, Response};
 use serde::{Deserialize, Serialize};
@@ -24,10 +24,18 @@ pub(crate) struct Job {
     token: String,
 }
 
+/// The answer to a runner that asked for several.
+#[derive(Debug, Deserialize)]
+struct Jobs {
+    jobs: Vec<Job>,
+}
+
 /// One that is registered. It has one question open at a time.
 #[derive(Debug)]
 pub(crate) struct Runner {
     wire: Wire,
+    /// How many jobs it runs at once.
+    slots: u32,
     id: i64,
     access: String,
     asked: u64,
@@ -60,12 +68,17 @@ impl Server {
         made["key"].as_str().map(ToOwned::to_owned).ok_or_else(|| format!("no key in {made}"))
     }
 
-    pub(crate) async fn register(&self, key: &str, name: String) -> Result<Runner, String> {
+    pub(crate) async fn register(
+        &self,
+        key: &str,
+        name: String,
+        slots: u32,
+    ) -> Result<Runner, String> {
         let capabilities = Capabilities {
             labels: vec!["self-hosted".to_owned()],
             os: "linux".to_owned(),
             architecture: "x64".to_owned(),
-            max_parallel: 1,
+            max_parallel: slots,
             backends: vec!["dummy".to_owned()],
             ..Capabilities::default()
         };
@@ -82,36 +95,59 @@ impl Server {
         let call = self.http.post(format!("{}/api/runners/register", self.url)).json(&register);
         let made: Registered = good(call).await?.json().await.map_err(|error| error.to_string())?;
         let wire = self.wire();
-        Ok(Runner { wire, id: made.id, access: made.access_token, asked: 0 })
+        Ok(Runner { wire, slots, id: made.id, access: made.access_token, asked: 0 })
     }
 }
 
 impl Runner {
-    /// A job, if there is one within so many seconds.
-    pub(crate) async fn claim(&mut self, wait: u32) -> Result<Option<Job>, String> {
+    /// Jobs for its slots, as far as there are any within so many seconds.
+    pub(crate) async fn claim(&mut self, wait: u32) -> Result<Vec<Job>, String> {
         self.asked += 1;
-        let claim = Claim { nonce: self.asked.to_string(), wait, ..Claim::default() };
+        let (nonce, want) = (self.asked.to_string(), self.slots);
+        let claim = Claim { nonce, wait, want, ..Claim::default() };
         let path = format!("/actions/runners/{}/jobs/claim", self.id);
         let answer = said(&mut self.wire, &path, &self.access, &claim).await?;
         if let Some(fresh) = answer.fresh {
             self.access = fresh;
         }
-        if answer.body.is_empty() {
-            return Ok(None);
-        }
-        serde_json::from_slice(&answer.body).map(Some).map_err(|error| error.to_string())
+        let read = match (&answer.body[..], want) {
+            ([], _) => Ok(Vec::new()),
+            (body, 1) => serde_json::from_slice(body).map(|job| vec![job]),
+            (body, _) => serde_json::from_slice(body).map(|several: Jobs| several.jobs),
+        };
+        read.map_err(|error| error.to_string())
     }
 
-    /// Says that the job began and ended well: at once, as a real runner says of a job that is over before it could say
-    /// that it began.
-    pub(crate) async fn run(&mut self, job: &Job) -> Result<(), String> {
-        let place = format!("/actions/jobs/{}/attempts/{}", job.id, job.attempt);
-        let started = Event { sequence: 1, at: 1, what: What::started() };
-        let conclusion = "success".to_owned();
-        let complete =
-            Complete { conclusion, sequence: 1, events: vec![started], ..Complete::default() };
-        said(&mut self.wire, &format!("{place}/complete"), &job.token, &complete).await.map(drop)
+    /// Says that jobs began and ended well: at once, as a real runner says of those that are over before it could say that they
+    /// began, and of those that end together.
+    pub(crate) async fn run(&mut self, jobs: &[Job]) -> Result<(), String> {
+        if let [job] = jobs {
+            let path = format!("/actions/jobs/{}/attempts/{}/complete", job.id, job.attempt);
+            return said(&mut self.wire, &path, &job.token, &ended()).await.map(drop);
+        }
+        let end = |job: &Job| End {
+            job_id: job.id,
+            attempt: job.attempt,
+            token: job.token.clone(),
+            complete: ended(),
+        };
+        let ends = Ends { ends: jobs.iter().map(end).collect() };
+        let path = format!("/actions/runners/{}/jobs/complete", self.id);
+        let answer = said(&mut self.wire, &path, &self.access, &ends).await?;
+        let heard: Ended =
+            serde_json::from_slice(&answer.body).map_err(|error| error.to_string())?;
+        if heard.ended.iter().any(Option::is_none) {
+            return Err("an end was not heard".to_owned());
+        }
+        Ok(())
     }
+}
+
+/// The end of a job of which nothing was said before.
+fn ended() -> Complete {
+    let started = Event { sequence: 1, at: 1, what: What::started() };
+    let conclusion = "success".to_owned();
+    Complete { conclusion, sequence: 1, events: vec![started], ..Complete::default() }
 }
 
 /// Says something over a runner's own connection.
