@@ -16,7 +16,7 @@ use super::open::{Open, PastJob};
 use super::rows::{self, Job};
 
 /// How many rows are remembered. When there are more, the half of the runs goes that was used first.
-const MOST: usize = 32_768;
+const MOST: usize = 65_536;
 /// How many rows a run may have to be remembered: all that are at hand are looked at with each event.
 const MOST_OF_RUN: usize = 64;
 
