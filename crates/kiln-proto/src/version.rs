@@ -5,6 +5,9 @@
 /// claimed with one question, and the ends of several are told at once.
 pub const PROTOCOL: u32 = 3;
 
+/// From this one on, a server hears the last events of a job with its end.
+pub const TELLS_ALL_AT_ONCE: u32 = 2;
+
 /// From this one on, several jobs are claimed and told of at once.
 pub const SEVERAL_AT_ONCE: u32 = 3;
 

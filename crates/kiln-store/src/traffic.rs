@@ -131,15 +131,19 @@ impl Traffic {
 async fn claim(
     runs: &Runs,
     policy: Policy,
-    asking: Vec<Asking>,
+    mut asking: Vec<Asking>,
 ) -> Result<Vec<Offered>, StoreError> {
+    share_out(&mut asking);
     let mut answers = vec![Offered::default(); asking.len()];
     for again in 0..=LOOKS {
+        let open: Vec<usize> =
+            (0..asking.len()).filter(|at| answers[*at].jobs.is_empty()).collect();
+        if open.is_empty() {
+            break;
+        }
         if again > 0 {
             tokio::time::sleep(MOMENT).await;
         }
-        let open: Vec<usize> =
-            (0..asking.len()).filter(|at| answers[*at].jobs.is_empty()).collect();
         let questions: Vec<Asking> = open.iter().map(|at| asking[*at].clone()).collect();
         let (given, assigned) = runs.claim(policy, questions).await?;
         let answered = given.jobs.into_iter().zip(assigned).zip(given.again);
@@ -151,4 +155,41 @@ async fn claim(
         }
     }
     Ok(answers)
+}
+
+/// One job for each where runners of several kinds ask: those with the fewest choices are served first, and would leave
+/// nothing to the others if each of them took several.
+fn share_out(asking: &mut [Asking]) {
+    let alike = |pair: &[Asking]| pair[0].org == pair[1].org && pair[0].queues == pair[1].queues;
+    if !asking.windows(2).all(alike) {
+        for one in asking {
+            one.want = one.want.min(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kiln_core::id::{OrgId, QueueId, RunnerId};
+
+    use super::*;
+
+    /// S9
+    #[test]
+    fn runners_of_several_kinds_get_one_job_each() {
+        let ask = |org: Option<i64>, queues: &[i64], want| {
+            let queues = queues.iter().map(|id| QueueId(*id));
+            Asking { org: org.map(OrgId), ..Asking::new(RunnerId(1), queues, want, "nonce") }
+        };
+        let check = |mut asking: Vec<Asking>, expect: &[u32]| {
+            share_out(&mut asking);
+            let wants: Vec<u32> = asking.iter().map(|one| one.want).collect();
+            assert_eq!(wants, expect, "{asking:?}");
+        };
+        check(vec![ask(None, &[1], 4), ask(None, &[1], 2)], &[4, 2]);
+        check(vec![ask(None, &[1], 4), ask(None, &[1, 2], 2)], &[1, 1]);
+        check(vec![ask(Some(1), &[1], 4), ask(None, &[1], 0)], &[1, 0]);
+        check(vec![ask(None, &[1], 9)], &[9]);
+        check(Vec::new(), &[]);
+    }
 }

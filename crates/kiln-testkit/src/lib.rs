@@ -2,6 +2,7 @@
 
 pub mod certificates;
 pub mod cluster;
+pub mod cpu;
 pub mod database;
 pub mod dice;
 pub mod disk;

@@ -3,6 +3,7 @@
 use kiln_proto::job::JobRef;
 use kiln_proto::report::{Complete, Completed, End, Ended, Ends as Together, MOST_ENDS};
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
 
 /// What is longer goes alone, so that a request never becomes too large.
 const LONGEST: usize = 64 << 10;
@@ -19,7 +20,7 @@ impl Ends {
     pub(super) fn new<T, F>(tell: T) -> (Self, impl Future<Output = ()>)
     where
         T: Fn(Together) -> F,
-        F: Future<Output = Option<Ended>>,
+        F: Future<Output = Option<Ended>> + Send + 'static,
     {
         let (sender, receiver) = mpsc::unbounded_channel();
         (Self(sender), tell_together(receiver, tell))
@@ -44,25 +45,30 @@ impl Ends {
     }
 }
 
-/// Takes what has come by now. Nothing waits for others to come.
+/// Takes what has come by now. Nothing waits for others to come, or for those that went before.
 async fn tell_together<F>(
     mut waiting: mpsc::UnboundedReceiver<Waiting>,
     tell: impl Fn(Together) -> F,
 ) where
-    F: Future<Output = Option<Ended>>,
+    F: Future<Output = Option<Ended>> + Send + 'static,
 {
-    let mut come = Vec::new();
+    let (mut come, mut under_way) = (Vec::new(), JoinSet::new());
     while waiting.recv_many(&mut come, MOST_ENDS).await > 0 {
+        while under_way.try_join_next().is_some() {}
         if come.len() == 1 {
             come.clear();
             continue;
         }
         let (ends, replies): (Vec<End>, Vec<_>) = come.drain(..).unzip();
-        let answer = tell(Together { ends }).await.unwrap_or_default();
-        for (reply, completed) in replies.into_iter().zip(answer.ended) {
-            let _ = reply.send(completed);
-        }
+        let told = tell(Together { ends });
+        under_way.spawn(async move {
+            let answer = told.await.unwrap_or_default();
+            for (reply, completed) in replies.into_iter().zip(answer.ended) {
+                let _ = reply.send(completed);
+            }
+        });
     }
+    under_way.join_all().await;
 }
 
 #[cfg(test)]
@@ -83,7 +89,7 @@ mod tests {
         let tell = |together: Together| {
             batches.borrow_mut().push(together.ends.iter().map(|end| end.job_id).collect());
             let ended = heard.iter().map(|word| word.as_ref().map(completed)).collect();
-            async { (!heard.is_empty()).then_some(Ended { ended }) }
+            std::future::ready((!heard.is_empty()).then_some(Ended { ended }))
         };
         let (ends, telling) = Ends::new(tell);
         let asking = async move {

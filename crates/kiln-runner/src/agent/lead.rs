@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use kiln_fault::Point;
 use kiln_proto::job::{Job, JobRef};
+use kiln_proto::version::TELLS_ALL_AT_ONCE;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
@@ -28,9 +29,6 @@ use super::{Agent, AgentError, Ended, Message, clock, room};
 const LOOK: Duration = Duration::from_secs(5);
 /// A job that was longer than this may have changed the machine, and the next one should know.
 const LONG: Duration = Duration::from_secs(1);
-
-/// From this protocol on, a server hears the last events of a job with its end.
-const TELLS_ALL_AT_ONCE: u32 = 2;
 
 /// A job at hand.
 struct AtHand {

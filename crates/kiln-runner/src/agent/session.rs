@@ -240,11 +240,12 @@ impl Session {
         let want = if self.server_protocol() >= SEVERAL_AT_ONCE { claim.want } else { 1 };
         let claim = Claim { want, ..claim.clone() };
         let answer = self.call(path, &claim, wait).await?;
-        let jobs = match want {
-            _ if answer.is_empty() => Ok(Vec::new()),
-            0 | 1 => answer.json().map(|job| vec![job]),
-            _ => answer.json().map(|several: Jobs| several.jobs),
-        };
+        if answer.is_empty() {
+            return Ok(Vec::new());
+        }
+        // Another server than the one that registered this runner may answer, and be older.
+        let several = answer.json().map(|several: Jobs| several.jobs);
+        let jobs = several.or_else(|_| answer.json().map(|job| vec![job]));
         jobs.map_err(|fault| Trouble::Later(fault.to_string(), None))
     }
 

@@ -205,14 +205,16 @@ impl Fleet {
         queues: Arc<[Serving]>,
     ) -> Result<u64, StoreError> {
         let kind = Kind { org: member.runner.org, queues };
-        if let Some(count) = self.0.known_count(&kind) {
-            return Ok(count);
+        match self.0.known_count(&kind) {
+            Known::Fresh(count) => return Ok(count),
+            Known::Due => return Box::pin(self.count(kind)).await,
+            Known::Nothing => {}
         }
         // When all come at once, as after a start, one counts and the others wait for it.
         let _counting = self.0.counting.lock().await;
         match self.0.known_count(&kind) {
-            Some(count) => Ok(count),
-            None => Box::pin(self.count(kind)).await,
+            Known::Fresh(count) => Ok(count),
+            Known::Due | Known::Nothing => Box::pin(self.count(kind)).await,
         }
     }
 
@@ -302,21 +304,30 @@ impl Fleet {
 }
 
 impl Inner {
-    /// How many jobs waited for runners of this kind, unless that is to be counted now, by whoever asks.
-    fn known_count(&self, kind: &Kind) -> Option<u64> {
+    /// How many jobs waited for runners of this kind.
+    fn known_count(&self, kind: &Kind) -> Known {
         let now = Instant::now();
         let mut state = locked(&self.state);
-        let (at, count) = state.counts.get_mut(kind)?;
+        let Some((at, count)) = state.counts.get_mut(kind) else { return Known::Nothing };
         let age = now.duration_since(*at);
         if age < COUNT_FOR {
-            return Some(*count);
+            return Known::Fresh(*count);
         }
         if age < 5 * COUNT_FOR {
-            // One counts again; those who ask meanwhile hear what was.
             *at = now;
+            return Known::Due;
         }
-        None
+        Known::Nothing
     }
+}
+
+/// What is known of how many jobs wait.
+#[derive(Debug, PartialEq, Eq)]
+enum Known {
+    Fresh(u64),
+    /// Whoever hears this counts, and is the only one: the others hear meanwhile what was.
+    Due,
+    Nothing,
 }
 
 /// The ids of those that there are.

@@ -28,6 +28,12 @@ impl Kind {
     fn takes(&self, queue: QueueId) -> bool {
         self.queues.iter().any(|one| one.queue == queue)
     }
+
+    /// Whether there can be jobs that both may take.
+    fn meets(&self, other: &Self) -> bool {
+        let apart = self.org.zip(other.org).is_some_and(|(org, other)| org != other);
+        !apart && self.queues.iter().any(|one| other.takes(one.queue))
+    }
 }
 
 /// The faster sleeps in front, then the one that has slept longer.
@@ -173,10 +179,11 @@ impl Seat {
         *self.kind.queues == *queues
     }
 
-    /// Whether there are others of this kind that wait for work.
+    /// Whether others wait for work that this one may take.
     pub fn others_sleep(&self) -> bool {
         let rooms = locked(&self.waiting.0);
-        rooms.by_kind.get(&self.kind).is_some_and(|room| !room.sleepers.is_empty())
+        let mut rooms = rooms.by_kind.iter().filter(|(_, room)| !room.sleepers.is_empty());
+        rooms.any(|(kind, _)| self.kind.meets(kind))
     }
 
     /// There is a job that this kind may have from then on: one of them asks again at that time.

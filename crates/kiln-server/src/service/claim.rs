@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use kiln_core::id::{RepoId, RunnerId};
 use kiln_core::queue::Serving;
 use kiln_fault::Point;
-use kiln_proto::job::Job;
+use kiln_proto::job::{Contexts, Job};
 use kiln_proto::runner::{Claim, LONGEST_POLL};
 use kiln_store::claims::{Asking, Claimed};
 use kiln_store::runs::Assignment;
@@ -15,14 +15,18 @@ use kiln_store::{Offered, StoreError};
 use tokio::time::{Instant, timeout_at};
 
 use super::job::{self, Unpreparable};
+use super::report;
 use crate::app::App;
 use crate::fleet::{Member, Seat};
 use crate::http::error::{Answer, Failure};
+use crate::token::JobAccess;
 
 /// The longest name of a question.
 const LONGEST_NONCE: usize = 100;
 /// How many jobs are given with one answer.
 const MOST_AT_ONCE: u32 = 16;
+/// How long the texts of several jobs may be together: a runner takes no answer beyond 64 MiB.
+const LONGEST_ANSWER: usize = 16 << 20;
 /// How many repositories that are at hand are worth knowing.
 const MOST_WARM: usize = 20;
 
@@ -61,6 +65,13 @@ fn check(asked: &Claim) -> Answer<()> {
     Err(Failure::invalid(format!("nonce: expected {expected}")))
 }
 
+/// About how long a job is in an answer.
+fn length(job: &Job) -> usize {
+    let Contexts { github, vars, inputs, needs, matrix, strategy } = &job.contexts;
+    let texts = [&job.plan, github, vars, inputs, needs, matrix, strategy];
+    texts.iter().map(|text| text.get().len()).sum::<usize>() + job.secrets.encrypted_data.len()
+}
+
 /// A question that a runner asks until there is an answer.
 #[derive(Debug)]
 pub(crate) struct Question {
@@ -82,17 +93,46 @@ pub(crate) struct Poll<'a> {
 }
 
 impl Poll<'_> {
-    /// All that the runner must know of these; what was taken away again, by a cancel for example, is left out.
+    /// All that the runner must know of these. What was taken away again, by a cancel for example, is left out. What cannot be
+    /// prepared at the moment goes back if others can, and so does what would make the answer too long.
     async fn prepared(&self, offered: Offered) -> Answer<Vec<Job>> {
-        let claimed = offered.jobs.into_iter().zip(offered.assignments);
+        let claimed = offered.jobs;
+        let preparing = claimed.iter().zip(offered.assignments);
         // At once, so that what they ask for shares transactions.
-        let prepared = join_all(claimed.map(|(job, known)| self.prepare(job, known))).await;
-        prepared.into_iter().filter_map(Result::transpose).collect()
+        let prepared = join_all(preparing.map(|(job, known)| self.prepare(job, known))).await;
+        let most = if self.question.want > 1 { usize::MAX } else { 1 };
+        let (mut jobs, mut faults, mut back) = (Vec::new(), Vec::new(), Vec::new());
+        let mut room = LONGEST_ANSWER;
+        for (claimed, prepared) in claimed.iter().zip(prepared) {
+            match prepared {
+                Ok(None) => {}
+                Ok(Some(job)) if jobs.is_empty() || (jobs.len() < most && length(&job) <= room) => {
+                    room = room.saturating_sub(length(&job));
+                    jobs.push(job);
+                }
+                Ok(Some(_)) => back.push(claimed),
+                Err(fault) => {
+                    faults.push(fault);
+                    back.push(claimed);
+                }
+            }
+        }
+        if jobs.is_empty()
+            && let Some(fault) = faults.pop()
+        {
+            return Err(fault);
+        }
+        for claimed in back {
+            let Claimed { job, claim, org, repo, .. } = *claimed;
+            let access = JobAccess { job, claim, runner: self.member.runner.id, org, repo };
+            report::give_back(self.app, access, "it could not be told of with the others").await?;
+        }
+        Ok(jobs)
     }
 
-    async fn prepare(&self, claimed: Claimed, known: Option<Assignment>) -> Answer<Option<Job>> {
+    async fn prepare(&self, claimed: &Claimed, known: Option<Assignment>) -> Answer<Option<Job>> {
         let runner = self.member.runner.id;
-        match job::prepare(self.app, &self.member, &claimed, known).await {
+        match job::prepare(self.app, &self.member, claimed, known).await {
             Ok(Some(job)) => {
                 self.app.fleet.remember_heard(claimed.job, claimed.claim, runner, 0);
                 Ok(Some(job))
@@ -100,7 +140,7 @@ impl Poll<'_> {
             Ok(None) => Ok(None),
             Err(Unpreparable::Now(error)) => Err(error.into()),
             Err(Unpreparable::Ever(reason)) => {
-                job::fail(self.app, runner, &claimed, &reason).await?;
+                job::fail(self.app, runner, claimed, &reason).await?;
                 Ok(None)
             }
         }

@@ -258,7 +258,7 @@ impl Preparing<'_> {
         let job = workflow.and_then(|workflow| workflow.jobs.get(job)).ok_or_else(lacking)?;
         match &job.kind {
             JobKind::Steps(steps) => Ok((&job.id, steps)),
-            _ => Err("the job calls a workflow and has no steps".to_owned()),
+            JobKind::Call(_) => Err("the job calls a workflow and has no steps".to_owned()),
         }
     }
 
@@ -271,7 +271,7 @@ impl Preparing<'_> {
             let workflow = &plan.workflows[place.0];
             let reduced = text::reduced(workflow, &workflow.jobs[place.1], granted.clone(), late);
             let (text, steps) = (to_raw_value(&reduced)?, text::step_names(&steps.steps));
-            Ok(OfJob { plan: Arc::clone(plan), granted, text, steps })
+            Ok(OfJob { plan: Arc::downgrade(plan), granted, text, steps })
         };
         Ok(match self.begins_late() {
             None => self.app.texts.job(plan, place, granted, |granted| write(None, granted))?,

@@ -25,6 +25,7 @@ use kiln_store::runs::{
 
 use super::register;
 use crate::app::App;
+use crate::fleet::Use;
 use crate::http::error::{Answer, Failure};
 use crate::logs::{LogError, LogId};
 use crate::token::JobAccess;
@@ -255,7 +256,7 @@ pub async fn complete_all(app: &App, runner: RunnerId, said: Ends) -> Answer<End
         let is_it = access.runner == runner
             && access.job == JobId(end.job_id)
             && access.claim == end.attempt;
-        if !is_it {
+        if !is_it || app.fleet.admit(runner, Use::Upload).is_err() {
             return None;
         }
         complete(app, access, end.complete).await.ok()

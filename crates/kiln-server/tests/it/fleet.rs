@@ -23,6 +23,33 @@ on_both!(
     a_job_comes_with_everything_its_runner_needs
 );
 
+on_both!(
+    /// S15: however often it is asked for.
+    the_size_of_the_queue_is_never_old
+);
+
+async fn the_size_of_the_queue_is_never_old(server: Server) {
+    let place = server.repository("acme", "app").await;
+    let (_, key) = server.pool(Some(place.org), "builders").await;
+    let runner = Runner::new(&server, &key, "one", LINUX).await;
+    server.run(&place, JOB).await;
+    runner.claim("a", 20).await.unwrap();
+    // The same question has the same answer, and the size of now.
+    let size = async || {
+        let answer = runner.claiming("a", 0).send().await.unwrap();
+        answer.headers()["kiln-queue-size"].to_str().unwrap().parse::<u32>().unwrap()
+    };
+    assert_eq!(size().await, 0);
+    for expected in 1..=2 {
+        server.run(&place, JOB).await;
+        let asked = Instant::now();
+        while size().await != expected {
+            assert!(asked.elapsed() < Duration::from_secs(10), "{expected} wait");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
 async fn a_job_comes_with_everything_its_runner_needs(server: Server) {
     let place = server.repository("acme", "app").await;
     let (_, key) = server.pool(Some(place.org), "builders").await;

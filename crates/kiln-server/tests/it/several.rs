@@ -82,6 +82,12 @@ async fn a_runner_with_room_for_several_gets_several_at_once(server: Server) {
     assert!(!ids(&first).contains(&single.job_id));
     assert_eq!(claim(&runner, "c", 16, 0).await.len(), 1, "there is one left");
     assert!(claim(&runner, "d", 16, 0).await.is_empty());
+    // A runner that understands one job at a time has one of those, and the others go back.
+    let one = runner.claim("a", 0).await.unwrap();
+    assert!(ids(&first).contains(&one.job_id));
+    let again = claim(&runner, "e", 16, 2).await;
+    assert_eq!(again.len(), 2);
+    assert!(again.iter().all(|job| ids(&first).contains(&job.job_id) && job.attempt == 2));
 }
 
 on_both!(

@@ -105,6 +105,20 @@ fn free_slots_are_filled_with_one_question() {
     }
 }
 
+/// S14: a server that was set back, or another one behind the same address.
+#[test]
+fn a_server_that_became_older_gives_one_job_at_a_time() {
+    let case = Case::new();
+    let runner = case.start_with(|options| options.capabilities.max_parallel = 3);
+    wait("it asks", || case.server.world().calls.contains_key("claim"));
+    case.server.world().is_old = true;
+    for id in 1..=3 {
+        case.server.queue(job(id, "      - run: 'true'\n"));
+    }
+    wait("all are done", || (1..=3).all(|id| case.server.told(id).complete.is_some()));
+    runner.drained();
+}
+
 /// A job that checks out its own repository, which the runner has never seen.
 #[test]
 fn a_checkout_fetches_the_commit_into_a_mirror_that_stays() {

@@ -11,6 +11,8 @@ use kiln_proto::problem::Problem;
 use kiln_proto::runner::{
     Claim, Heartbeat, HeartbeatAnswer, Jobs, Register, Registered, Unregistered,
 };
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::who::Caller;
 use crate::app::{App, Shared};
@@ -76,10 +78,18 @@ async fn unregister(
     Ok(JsonAnswer(Unregistered { jobs_returned }))
 }
 
+/// What a claim gives: one job, or several to a runner that wants several.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+enum Given {
+    One(Box<Job>),
+    Several(Jobs),
+}
+
 /// Claim a job
 ///
 /// A long poll. Both answers bring a fresh access token and the size of the queue in headers. With a `want` of more than one,
-/// the answer is an object with `jobs`, as many as there are for this runner while no other like it waits.
+/// the answer is an object with `jobs`: as many as there are, but one while other runners wait for the same work.
 #[utoipa::path(
     post,
     path = "/actions/runners/{id}/jobs/claim",
@@ -87,7 +97,7 @@ async fn unregister(
     params(("id" = i64, Path, description = "The runner")),
     request_body = Claim,
     responses(
-        (status = 200, body = Job),
+        (status = 200, body = Given),
         (status = 204, description = "There was none in time"),
         (status = 401, body = Problem),
         (status = 404, body = Problem),
@@ -106,14 +116,13 @@ async fn claim(
     let mut jobs = service::claim::claim(&app, member, asked).await?;
     // It may have changed while it waited. Boxed, as what comes after the wait is not to be waited with.
     let member = Box::pin(app.fleet.member(id)).await?;
-    let answer = if wants_several && !jobs.is_empty() {
-        JsonAnswer(Jobs { jobs }).into_response()
+    let given = if wants_several && !jobs.is_empty() {
+        Some(Given::Several(Jobs { jobs }))
     } else {
-        match jobs.pop() {
-            Some(job) => JsonAnswer(job).into_response(),
-            None => StatusCode::NO_CONTENT.into_response(),
-        }
+        jobs.pop().map(|job| Given::One(Box::new(job)))
     };
+    let none = || StatusCode::NO_CONTENT.into_response();
+    let answer = given.map_or_else(none, |given| JsonAnswer(given).into_response());
     Box::pin(with_token(&app, &member, answer)).await
 }
 

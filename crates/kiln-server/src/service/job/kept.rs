@@ -3,7 +3,7 @@
 //! Jobs of a run see the same `github` but for their own name and token, and jobs of one commit have the same plan, however
 //! often it runs. Writing both anew was half of what an answer to a claim cost.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use kiln_core::id::RunId;
 use kiln_core::plan::{Permissions, Plan};
@@ -20,7 +20,7 @@ const LONGEST: usize = 16 << 10;
 #[derive(Debug)]
 pub struct Texts {
     of_runs: Cache<(RunId, u32), Arc<OfRun>>,
-    /// By the address of the plan, which is held as long as its text is, and the places of workflow and job in it.
+    /// By the address of the plan, which no other has as long as its text is here, and the places of workflow and job in it.
     of_jobs: Cache<(usize, usize, usize), Arc<OfJob>>,
 }
 
@@ -34,7 +34,7 @@ struct OfRun {
 /// What the plan says of a job.
 #[derive(Debug)]
 pub(super) struct OfJob {
-    pub(super) plan: Arc<Plan>,
+    pub(super) plan: Weak<Plan>,
     pub(super) granted: Option<Permissions>,
     pub(super) text: Box<RawValue>,
     pub(super) steps: Vec<String>,
@@ -76,7 +76,9 @@ impl Texts {
         write: impl FnOnce(Option<Permissions>) -> Result<OfJob, serde_json::Error>,
     ) -> Result<Arc<OfJob>, serde_json::Error> {
         let key = (Arc::as_ptr(plan).addr(), workflow, job);
-        let is_it = |known: &Arc<OfJob>| Arc::ptr_eq(&known.plan, plan) && known.granted == granted;
+        let is_it = |known: &Arc<OfJob>| {
+            std::ptr::eq(known.plan.as_ptr(), Arc::as_ptr(plan)) && known.granted == granted
+        };
         if let Some(known) = self.of_jobs.get(&key).filter(is_it) {
             return Ok(known);
         }
@@ -127,7 +129,7 @@ mod tests {
             let write = |granted| {
                 written += 1;
                 let text = RawValue::from_string("{}".to_owned())?;
-                Ok(OfJob { plan: Arc::clone(&plan), granted, text, steps: Vec::new() })
+                Ok(OfJob { plan: Arc::downgrade(&plan), granted, text, steps: Vec::new() })
             };
             texts.job(&plan, (0, 0), granted.clone(), write).unwrap().granted.clone() == granted
         };

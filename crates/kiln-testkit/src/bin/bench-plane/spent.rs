@@ -1,7 +1,9 @@
 //! How long processors worked for other processes meanwhile: where the time of a cycle goes.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use kiln_testkit::cpu::of_thread;
 
 /// A process with all its children, under the name of its row.
 #[derive(Debug, Clone)]
@@ -38,11 +40,5 @@ impl Watched {
 
 fn of_process(process: &Path) -> f64 {
     let threads = fs::read_dir(process.join("task")).into_iter().flatten().flatten();
-    threads.filter_map(|thread| of_thread(thread.path())).sum()
-}
-
-fn of_thread(thread: PathBuf) -> Option<f64> {
-    let times = fs::read_to_string(thread.join("schedstat")).ok()?;
-    let nanoseconds: f64 = times.split_whitespace().next()?.parse().ok()?;
-    Some(nanoseconds / 1000.0)
+    threads.filter_map(|thread| of_thread(&thread.path())).sum()
 }

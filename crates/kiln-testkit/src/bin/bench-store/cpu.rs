@@ -1,7 +1,8 @@
 //! How long processors worked for this process: says more than a rate where others use them, too.
 
 use std::fs;
-use std::path::Path;
+
+use kiln_testkit::cpu::of_thread;
 
 /// Microseconds of all threads, and of the one that writes to SQLite.
 #[derive(Debug, Clone, Copy, Default)]
@@ -28,10 +29,4 @@ impl Spent {
     pub(crate) fn since(self, earlier: Self) -> Self {
         Self { all: self.all - earlier.all, writer: self.writer - earlier.writer }
     }
-}
-
-fn of_thread(thread: &Path) -> Option<f64> {
-    let times = fs::read_to_string(thread.join("schedstat")).ok()?;
-    let nanoseconds: f64 = times.split_whitespace().next()?.parse().ok()?;
-    Some(nanoseconds / 1000.0)
 }

@@ -39,18 +39,49 @@ struct Floor {
     traffic: Traffic,
     queues: Arc<Vec<QueueId>>,
     left: Arc<AtomicU32>,
-    whole: bool,
+    what: What,
+}
+
+/// What is done with a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum What {
+    /// It is claimed, and nothing more.
+    Claims,
+    /// It is claimed, starts and ends, each told by itself.
+    Cycles,
+    /// Its start is told with its end, as runners do with jobs that are over at once.
+    Short,
+}
+
+impl What {
+    fn of(word: &str) -> Self {
+        match word {
+            "claims" => Self::Claims,
+            "cycles" => Self::Cycles,
+            _ => Self::Short,
+        }
+    }
+
+    /// What is said of a job.
+    fn words(self) -> Vec<Word> {
+        let (conclusion, outputs) = (Conclusion::Success, Vec::new());
+        match self {
+            Self::Claims => Vec::new(),
+            Self::Cycles => vec![Word::Started, Word::Finished { conclusion, outputs }],
+            Self::Short => vec![Word::Ran { preparing: None, conclusion, outputs }],
+        }
+    }
 }
 
 pub(crate) async fn measure(bench: Bench, what: &str, jobs: u32) -> Result<(), String> {
-    let whole = what == "cycles";
+    let done = What::of(what);
     let site = Site::new(bench.store.clone()).await;
-    prepare(&site, if whole { GRAPH } else { WIDE }, jobs / 10).await;
+    prepare(&site, if done == What::Claims { WIDE } else { GRAPH }, jobs / 10).await;
     let floor = Floor {
         traffic: Traffic::new(&site.runs, Policy::Fair),
         queues: Arc::new(site.queues().await),
         left: Arc::new(AtomicU32::new(jobs / 10 * 10)),
-        whole,
+        what: done,
     };
     let chores = tokio::spawn(chores(bench.store.clone()));
     let (start, before) = (Instant::now(), Spent::until_now());
@@ -119,16 +150,11 @@ async fn work(floor: Floor, runner: i64) -> Vec<Duration> {
             tokio::time::sleep(Duration::from_millis(2)).await;
             continue;
         };
-        if floor.whole {
-            let finished = Word::Finished { conclusion: Conclusion::Success, outputs: Vec::new() };
-            for word in [Word::Started, finished] {
-                let (job, claim) = (claimed.job, Some(claimed.claim));
-                let news =
-                    JobNews { job, claim, runner: Some(RunnerId(runner)), word, heard: None };
-                let answer =
-                    floor.traffic.happened(Happened::Job(news)).await.expect("it is heard");
-                assert_eq!(answer, Answer::Accepted, "the job is this runner's");
-            }
+        for word in floor.what.words() {
+            let (job, claim) = (claimed.job, Some(claimed.claim));
+            let news = JobNews { job, claim, runner: Some(RunnerId(runner)), word, heard: None };
+            let answer = floor.traffic.happened(Happened::Job(news)).await.expect("it is heard");
+            assert_eq!(answer, Answer::Accepted, "the job is this runner's");
         }
         took.push(start.elapsed());
         floor.left.fetch_sub(1, Ordering::Relaxed);

@@ -17,7 +17,7 @@ use mimalloc::MiMalloc;
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-const USAGE: &str = "usage: bench-store claims|cycles|depth sqlite:PATH|postgres://… [JOBS]
+const USAGE: &str = "usage: bench-store claims|cycles|short|depth sqlite:PATH|postgres://… [JOBS]
        bench-store raw PATH SECONDS THREADS";
 
 #[tokio::main]
@@ -32,10 +32,10 @@ async fn main() -> Result<(), String> {
             row("sqlite_raw", rate.map_err(|error| error.to_string())?, "claims/s");
             Ok(())
         }
-        [what @ ("claims" | "cycles"), address] => {
+        [what @ ("claims" | "cycles" | "short"), address] => {
             cycles::measure(open(address)?, what, 20_000).await
         }
-        [what @ ("claims" | "cycles"), address, jobs] => {
+        [what @ ("claims" | "cycles" | "short"), address, jobs] => {
             cycles::measure(open(address)?, what, number(jobs)?).await
         }
         ["depth", address] => depth::measure(open(address)?, 1_000_000).await,
