@@ -129,12 +129,12 @@ fn a_refused_token_makes_it_register_again_as_itself_and_keep_its_jobs() {
 fn it_comes_back_with_its_credential_and_anew_when_that_is_refused() {
     let case = Case::new();
     let register = |key: bool| {
+        let asked = case.server.world().calls.get("claim").copied();
         let runner = case.start_with(|options| {
             if !key {
                 options.key = None;
             }
         });
-        let asked = case.server.world().calls.get("claim").copied();
         wait("it asks or ends", || {
             runner.thread.is_finished() || case.server.world().calls.get("claim").copied() > asked
         });
