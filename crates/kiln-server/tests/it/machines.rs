@@ -332,7 +332,7 @@ async fn runners_keep_to_themselves(
             asked += 1;
         }
     }
-    assert_eq!(asked, 3);
+    assert_eq!(asked, 4);
 }
 
 async fn over_is_over(server: &Server, near: &Own<'_>) {
