@@ -166,7 +166,11 @@ fn a_lost_lease_ends_the_job_and_nothing_more_is_said() {
     let case = Case::new();
     let runner = case.start();
     case.server.queue(job(1, "      - run: echo pid $$; sleep 600\n"));
-    wait("it has begun", || case.server.told(1).text().contains("pid"));
+    // Its first events wait a moment for others, so that the log may come before them.
+    wait("it has begun", || {
+        let told = case.server.told(1);
+        told.text().contains("pid") && told.kinds().contains(&"step_started".to_owned())
+    });
     let text = case.server.told(1).text();
     let pid = text.trim().trim_start_matches("pid ").to_owned();
     case.server.world().jobs.get_mut(&1).unwrap().gone = true;
