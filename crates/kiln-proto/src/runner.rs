@@ -87,12 +87,12 @@ pub struct Claim {
     /// Repositories (`owner/name`) whose files this runner has at hand, the latest first.
     pub warm: Vec<String>,
     /// How many jobs the runner has room for. With more than one, several may come at once. Since protocol 3.
-    #[serde(skip_serializing_if = "is_one")]
+    #[serde(skip_serializing_if = "is_one_at_most")]
     pub want: u32,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
-fn is_one(want: &u32) -> bool {
+fn is_one_at_most(want: &u32) -> bool {
     *want <= 1
 }
 
