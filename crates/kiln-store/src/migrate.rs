@@ -79,6 +79,11 @@ const STEPS: &[Step] = &[
         name: "jobs that begin at a step",
         text: include_str!("../migrations/0012_from_step.sql"),
     },
+    Step {
+        version: 13,
+        name: "versions of attempts",
+        text: include_str!("../migrations/0013_versions.sql"),
+    },
 ];
 
 /// What each word in braces stands for.

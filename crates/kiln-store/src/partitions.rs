@@ -111,7 +111,7 @@ fn fullness(table: &str) -> u8 {
     match table {
         "events" | "job_claims" => 100,
         "jobs" => 50,
-        "run_attempts" | "run_nodes" | "run_scopes" => 60,
+        "runs" | "run_attempts" | "run_nodes" | "run_scopes" => 60,
         _ => 80,
     }
 }

@@ -1,14 +1,16 @@
 //! What many runners say at once, in few transactions.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use kiln_core::id::JobId;
 use kiln_core::queue::Policy;
 use kiln_core::time::Timestamp;
+use tokio::sync::Semaphore;
 
 use crate::claims::{self, Asking, Beat, Claimed, Lease, Pulse};
 use crate::runs::{self, Answer, Assignment, Happened, Report, ReportAnswer, Runs};
-use crate::{Gather, StoreError, Tx};
+use crate::{Gather, Store, StoreError, Tx};
 
 /// How many words share a transaction at most, so that nobody's answer waits for long.
 const MOST: usize = 256;
@@ -24,6 +26,10 @@ const READS: usize = 2;
 /// how long.
 const LOOKS: u32 = 4;
 const MOMENT: Duration = Duration::from_millis(10);
+
+/// From so many charges on they are added up when a claim has read them: the next would read them, too. On SQLite charges
+/// of one repository are one row.
+const CHARGES: u32 = 1_000;
 
 /// The busy ways into the store. Clones share them.
 #[derive(Debug, Clone)]
@@ -62,9 +68,10 @@ impl Traffic {
         };
         let news = (0..ways).map(way).collect();
         let of_claims = runs.clone();
+        let adding = Arc::new(Semaphore::new(1));
         let claims = Gather::new(MOST, 1, move |asking| {
-            let runs = of_claims.clone();
-            Box::pin(async move { claim(&runs, policy, asking).await })
+            let (runs, adding) = (of_claims.clone(), Arc::clone(&adding));
+            Box::pin(async move { claim(&runs, policy, asking, &adding).await })
         });
         let of_reports = store.clone();
         let reports = Gather::new(MOST, 1, move |reports: Vec<Report>| {
@@ -132,6 +139,7 @@ async fn claim(
     runs: &Runs,
     policy: Policy,
     mut asking: Vec<Asking>,
+    adding: &Arc<Semaphore>,
 ) -> Result<Vec<Offered>, StoreError> {
     share_out(&mut asking);
     let mut answers = vec![Offered::default(); asking.len()];
@@ -146,6 +154,9 @@ async fn claim(
         }
         let questions: Vec<Asking> = open.iter().map(|at| asking[*at].clone()).collect();
         let (given, assigned) = runs.claim(policy, questions).await?;
+        if given.charges >= CHARGES && runs.store().file().is_none() {
+            add_up(runs.store(), adding);
+        }
         let answered = given.jobs.into_iter().zip(assigned).zip(given.again);
         for (at, ((jobs, assignments), again)) in open.into_iter().zip(answered) {
             answers[at] = Offered { jobs, assignments, again };
@@ -155,6 +166,17 @@ async fn claim(
         }
     }
     Ok(answers)
+}
+
+/// Adds charges up beside the claims, unless that is under way.
+fn add_up(store: &Store, adding: &Arc<Semaphore>) {
+    let Ok(turn) = Arc::clone(adding).try_acquire_owned() else { return };
+    let store = store.clone();
+    tokio::spawn(async move {
+        // What is not added up now is with the next claims, or by the server's duty, which tells of errors.
+        let _ = store.write(async |tx: &mut Tx<'_>| claims::fold_charges(tx).await).await;
+        drop(turn);
+    });
 }
 
 /// One job for each where runners of several kinds ask: those with the fewest choices are served first, and would leave

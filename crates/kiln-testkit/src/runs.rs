@@ -17,6 +17,9 @@ use kiln_store::claims::{self, Asking, Claimed};
 use kiln_store::runs::{self, Answer, Evaluators, Happened, JobNews, NewRun, RunView, Runs, Word};
 use kiln_store::{Actor, ActorKind, Duty, Scope, Store, StoreError, Tx};
 
+/// What a test wrote to rows of runs beside the store, servers on PostgreSQL must not believe to be as it was.
+pub const FORGET: &str = "UPDATE run_attempts SET version = version + 1";
+
 /// Evaluates expressions as a server would, with a push to `main`.
 #[derive(Debug)]
 pub struct Pushed;

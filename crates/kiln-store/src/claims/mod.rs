@@ -36,6 +36,7 @@ pub use lease::{Beat, Command, Held, Pulse};
 pub(crate) use machines::{Machine, machines};
 pub use tidy::tidy_lanes;
 pub use usage::fold;
+pub(crate) use usage::fold_charges;
 pub use waiting::{
     After as ShownBefore, Rank, WaitingJob, Waits, behind, waiting, waiting_total, why,
 };
@@ -104,6 +105,8 @@ pub struct Given {
     pub passed_over: bool,
     /// The legs of those that were given just now, as they are since.
     pub(crate) legs: HashMap<JobId, Leg>,
+    /// How many charges were added up for it.
+    pub(crate) charges: u32,
     /// For each question: from then on the runner may take a job that waits for preferred ones until then.
     pub again: Vec<Option<Timestamp>>,
 }

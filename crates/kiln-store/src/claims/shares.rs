@@ -18,6 +18,8 @@ const UNFOLDED: Duration = Duration::from_mins(1);
 pub(super) struct Shares {
     pub(super) orgs: HashMap<OrgId, OrgShare>,
     pub(super) repos: HashMap<RepoId, RepoShare>,
+    /// How many charges had to be added up to know it.
+    pub(super) charges: u32,
 }
 
 /// The shares of these repositories and their organizations.
@@ -73,8 +75,9 @@ const REPOS: Sql = Sql::of(
 );
 
 const DELTAS: Sql = Sql::of(
-    "SELECT org_id, repo_id, sum(seconds) FROM usage_deltas WHERE at > $1 GROUP BY org_id, repo_id",
-    "SELECT org_id, repo_id, sum(seconds) FROM usage_deltas WHERE at > ($1::bigint[])[1]
+    "SELECT org_id, repo_id, sum(seconds), count(*) FROM usage_deltas WHERE at > $1
+     GROUP BY org_id, repo_id",
+    "SELECT org_id, repo_id, sum(seconds), count(*) FROM usage_deltas WHERE at > ($1::bigint[])[1]
      GROUP BY org_id, repo_id",
 );
 
@@ -87,6 +90,7 @@ fn consumed(row: &Row, at: usize, now: i64) -> Result<f64, StoreError> {
 fn add_deltas(deltas: Vec<Row>, shares: &mut Shares) -> Result<(), StoreError> {
     for row in deltas {
         let seconds: f64 = row.get(2)?;
+        shares.charges = shares.charges.saturating_add(row.get(3)?);
         if let Some(org) = shares.orgs.get_mut(&OrgId(row.get(0)?)) {
             org.consumed += seconds;
         }

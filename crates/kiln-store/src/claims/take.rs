@@ -39,6 +39,7 @@ pub(super) async fn claim(
         jobs: answers,
         passed_over: false,
         legs: HashMap::new(),
+        charges: 0,
         again: vec![None; asking.len()],
     };
     if wants.iter().any(|want| *want > 0) && !open.is_empty() {
@@ -72,6 +73,7 @@ async fn give(
 ) -> Result<(), StoreError> {
     let repos = open.iter().map(|open| (open.lane.org, open.lane.repo)).collect();
     let shares = shares(tx, &repos).await?;
+    given.charges = shares.charges;
     let limits = shares.orgs.iter().filter(|(_, share)| share.limit.is_some());
     let limited: BTreeSet<OrgId> = limits.map(|(org, _)| *org).collect();
     let asker = |(asking, want): (&Asking, &u32)| Asker {

@@ -89,6 +89,7 @@ impl Runs {
             let assigned = if tx.memory().is_some() {
                 assign(tx, &known, &all).await?
             } else {
+                known.recent.note_claims(tx, &given);
                 known.ready.assign(tx, &all, &given.legs).await?
             };
             let mut assigned = assigned.into_iter();

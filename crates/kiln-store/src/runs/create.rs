@@ -237,6 +237,7 @@ pub(super) async fn begin(
         jobs_made: 0,
         started: None,
         ended: None,
+        version: 0,
     };
     known.ready.note_run(tx, first_facts(new, run, number, tx.now()));
     let facts = known.facts(tx, run, 1, &attempt).await?;

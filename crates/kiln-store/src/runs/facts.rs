@@ -7,6 +7,7 @@ use kiln_core::plan;
 use kiln_core::run::Evaluator;
 
 use super::ready::Ready;
+use super::recent::Recent;
 use super::rows::Attempt;
 use crate::cache::Cache;
 use crate::directory::documents::{self, Hash};
@@ -89,6 +90,8 @@ pub(super) struct Known {
     facts: Cache<(RunId, u32, Hash, Hash), Facts>,
     /// What runners must know of jobs that wait.
     pub(super) ready: Ready,
+    /// Runs as they were written last, on PostgreSQL.
+    pub(super) recent: Recent,
 }
 
 impl std::fmt::Debug for Known {
@@ -104,6 +107,7 @@ impl Known {
             plans: Cache::new(256),
             facts: Cache::new(4_096),
             ready: Ready::default(),
+            recent: Recent::default(),
         }
     }
 

@@ -27,9 +27,9 @@ static LOCK_CURRENT: LazyLock<Pair> = LazyLock::new(|| {
              ON t.run_id = r.id AND t.attempt = r.attempt WHERE r.id = $1"
         ),
         postgres: format!(
-            "SELECT {columns} FROM unnest($1::bigint[]) AS u (id) JOIN runs AS r ON r.id = u.id \
-             JOIN run_attempts AS t ON t.run_id = r.id AND t.attempt = r.attempt \
-             ORDER BY t.run_id FOR NO KEY UPDATE OF t"
+            "SELECT {columns} FROM unnest($1::bigint[]) AS u (id) CROSS JOIN LATERAL \
+             (SELECT * FROM run_attempts AS t WHERE t.run_id = u.id \
+             ORDER BY t.attempt DESC LIMIT 1 FOR NO KEY UPDATE) AS t"
         ),
     }
 });
@@ -64,10 +64,19 @@ pub(super) async fn lock(
     for row in lock_current(tx, &unknown).await? {
         let (id, number, attempt) = rows::attempt_facts(&row)?;
         let facts = known.facts(tx, id, number, &attempt).await?;
-        let run = rows::attempt_of(&row, facts.plan.plan.clone())?;
-        let mut open = Open::new(run, attempt, facts);
-        open.before.attempt = Some(open.attempt_now());
-        batch.runs.insert(id, Box::new(open));
+        let open = match known.recent.take(id, number, attempt.version) {
+            Some(mut open) => {
+                open.facts = facts;
+                open
+            }
+            None => {
+                let run = rows::attempt_of(&row, facts.plan.plan.clone())?;
+                let mut open = Box::new(Open::new(run, attempt, facts));
+                open.before.attempt = Some(open.attempt_now());
+                open
+            }
+        };
+        batch.runs.insert(id, open);
     }
     Ok(batch)
 }

@@ -12,8 +12,8 @@ use kiln_core::id::RunId;
 use kiln_core::run::{Leg, LegNo, RunState};
 
 use super::assignments::RunFacts;
-use super::open::{Open, PastJob};
-use super::rows::{self, Job};
+use super::open::Open;
+use super::rows::Job;
 
 /// How many rows are remembered. When there are more, the half of the runs goes that was used first.
 const MOST: usize = 65_536;
@@ -58,7 +58,8 @@ impl Memory {
         open.settle();
         self.clock += 1;
         self.rows += rows;
-        self.runs.insert(open.id(), Remembered { at: self.clock, rows, open });
+        let before = self.runs.insert(open.id(), Remembered { at: self.clock, rows, open });
+        self.rows -= before.map_or(0, |before| before.rows);
         if self.rows > MOST {
             self.forget_half();
         }
@@ -102,10 +103,8 @@ impl Memory {
     pub(super) fn claimed(&mut self, run: RunId, attempt: u32, leg: Leg, job: Job) {
         let Some(Remembered { open, .. }) = self.runs.get_mut(&run) else { return };
         if open.hood.run.attempt == attempt && open.hood.legs.contains_key(&leg.number) {
-            let job = Job { runner: rows::last_runner(&leg, &job), ..job };
-            open.before.jobs.insert(leg.number, PastJob::of(&leg, &job));
             open.jobs.insert(leg.number, job);
-            open.hood.legs.insert(leg.number, leg);
+            open.was_claimed(leg);
         }
     }
 }

@@ -24,6 +24,7 @@ mod open;
 mod picture;
 mod priority;
 mod ready;
+mod recent;
 mod record;
 mod release;
 mod reports;

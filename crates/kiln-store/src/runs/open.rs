@@ -90,6 +90,13 @@ pub(super) struct Written {
     pub(super) legs: Vec<LegNo>,
 }
 
+impl Written {
+    pub(super) fn any(&self) -> bool {
+        let parts = [&self.scopes, &self.nodes, &self.legs];
+        self.attempt || parts.iter().any(|part| !part.is_empty())
+    }
+}
+
 /// Rows as they were loaded, to find those that changed. What is not here is new.
 #[derive(Debug, Default)]
 pub(super) struct Before {
@@ -188,6 +195,7 @@ impl Open {
     /// A leg that is at hand, by the id of its job, and the attempt.
     pub(super) fn find(&self, job: JobId) -> Option<(u32, &Leg)> {
         let (number, _) = self.jobs.iter().find(|(_, known)| known.id == job)?;
+        self.at_hand.legs.get(number)?;
         self.hood.legs.get(number).map(|leg| (self.hood.run.attempt, leg))
     }
 
@@ -279,6 +287,21 @@ impl Open {
             job.runner = rows::last_runner(leg, job);
             self.before.jobs.insert(number, PastJob::of(leg, job));
         }
+    }
+
+    /// A leg that is at hand was claimed and written.
+    pub(super) fn was_claimed(&mut self, leg: Leg) {
+        let Some(job) = self.jobs.get_mut(&leg.number) else { return };
+        job.runner = rows::last_runner(&leg, job);
+        self.before.jobs.insert(leg.number, PastJob::of(&leg, job));
+        self.hood.legs.insert(leg.number, leg);
+    }
+
+    /// A leg that waits may have been claimed since: it will do to be looked at, and for nothing else.
+    pub(super) fn let_go(&mut self, number: LegNo) {
+        self.at_hand.legs.remove(&number);
+        self.at_hand.glances.insert(number);
+        (self.at_hand.whole, self.at_hand.open_legs) = (false, false);
     }
 
     /// Whether a leg was made in this transaction.

@@ -49,9 +49,10 @@ pub(super) static ATTEMPTS: LazyLock<Table> = LazyLock::new(|| {
             ("scopes", Int),
             ("nodes", Int),
             ("legs", Int),
-            ("jobs_made", Int),
+            ("job_count", Int),
             ("started_at", Int),
             ("ended_at", Int),
+            ("version", Int),
         ],
     )
 });
@@ -144,6 +145,7 @@ const STATE: usize = 13;
 const JOBS_MADE: usize = 23;
 const STARTED_AT: usize = 24;
 const ENDED_AT: usize = 25;
+const VERSION: usize = 26;
 
 /// One job of an attempt begins at one of its steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,6 +161,10 @@ impl FromStep {
         node.zip(step).map(|(node, step)| Self { node, step })
     }
 }
+
+/// Gives attempts on PostgreSQL another version, the same for all: they are locked, and their rows were changed.
+pub(super) const RENEW: &str = "UPDATE run_attempts SET version = ($2::bigint[])[1]
+    WHERE run_id = ANY($1) AND state <> 'done'";
 
 /// What the database knows of an attempt beyond what the engine does.
 #[derive(Debug, Clone)]
@@ -177,6 +183,8 @@ pub(super) struct Attempt {
     pub(super) jobs_made: i64,
     pub(super) started: Option<Timestamp>,
     pub(super) ended: Option<Timestamp>,
+    /// Another one after each change of its rows, on PostgreSQL: see [`Recent`](super::recent::Recent).
+    pub(super) version: i64,
 }
 
 /// What the database knows of a leg beyond what the engine does.
@@ -326,6 +334,7 @@ pub(super) fn attempt_facts(row: &Row) -> Result<(RunId, u32, Attempt), StoreErr
         jobs_made: row.get(JOBS_MADE)?,
         started: Reader { row, at: STARTED_AT }.time()?,
         ended: Reader { row, at: ENDED_AT }.time()?,
+        version: row.get(VERSION)?,
     };
     Ok((run, number, attempt))
 }
@@ -366,6 +375,7 @@ pub(super) fn attempt_row(run: &Run, attempt: &Attempt) -> Vec<Value> {
         attempt.jobs_made.into(),
         time(attempt.started),
         time(attempt.ended),
+        attempt.version.into(),
     ]
 }
 
@@ -738,9 +748,10 @@ mod tests {
         let columns: Vec<&str> = columns.split(", ").collect();
         let expected = [
             (STATE, "t.state"),
-            (JOBS_MADE, "t.jobs_made"),
+            (JOBS_MADE, "t.job_count"),
             (STARTED_AT, "t.started_at"),
             (ENDED_AT, "t.ended_at"),
+            (VERSION, "t.version"),
         ];
         for (at, name) in expected {
             assert_eq!(columns[at], name);

@@ -1,13 +1,15 @@
 //! Writes what changed: each table with one statement for all runs of the batch.
 
-use kiln_core::id::JobId;
+use std::collections::BTreeMap;
+
+use kiln_core::id::{JobId, RunId};
 use kiln_core::run::{Group, Leg, LegNo, LegState, RunState, Wait};
 use kiln_core::time::Timestamp;
 
 use super::facts::Known;
 use super::open::{Batch, Open, SharedGroup, Written};
 use super::rows::{self, ATTEMPTS, JOBS, Job, NODES, SCOPES};
-use super::{ends, enqueue, notes, record, release};
+use super::{ends, enqueue, notes, recent, record, release};
 use crate::sql::{Sql, Value};
 use crate::table::Table;
 use crate::tx::millis;
@@ -34,15 +36,20 @@ pub(super) async fn save(
     write_groups(tx, batch)?;
     record::events_and_tasks(tx, batch)?;
     known.ready.note_queued(tx, batch);
-    for (run, open) in std::mem::take(&mut batch.runs) {
+    for (run, open) in &batch.runs {
         if open.written.attempt || !open.effects.is_empty() {
-            tx.signal(Signal::Run(run));
-        }
-        if let Some(memory) = tx.memory() {
-            memory.keep(open);
+            tx.signal(Signal::Run(*run));
         }
     }
+    remember(tx, known, std::mem::take(&mut batch.runs));
     Ok(())
+}
+
+fn remember(tx: &mut Tx<'_>, known: &Known, written: BTreeMap<RunId, Box<Open>>) {
+    match tx.memory() {
+        Some(memory) => written.into_values().for_each(|open| memory.keep(open)),
+        None => known.recent.keep(tx, written),
+    }
 }
 
 /// Gives legs that are new an id and a name.
@@ -124,7 +131,9 @@ fn write_rows(tx: &mut Tx<'_>, batch: &mut Batch) -> Result<(), StoreError> {
     let mut attempts = Writes::default();
     let (mut scopes, mut nodes, mut jobs) =
         (Writes::default(), Writes::default(), Writes::default());
-    let (mut runs, mut queued, mut moved) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut runs, mut queued, mut moved, mut renewed) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let version = recent::new_version();
     for open in batch.runs.values_mut() {
         let now = open.attempt_now();
         let (run, before) = (&open.hood.run, &open.before);
@@ -137,9 +146,6 @@ fn write_rows(tx: &mut Tx<'_>, batch: &mut Batch) -> Result<(), StoreError> {
             runs.push(run_row(open));
         }
         let mut written = Written::default();
-        let before_attempt = before.attempt.as_ref();
-        written.attempt =
-            attempts.add(before_attempt, |before| *before == now, || open.attempt_row());
         for scope in open.hood.scopes.values() {
             let is_same = |before| rows::is_same_scope(before, scope);
             let before = before.scopes.get(&scope.number);
@@ -171,9 +177,19 @@ fn write_rows(tx: &mut Tx<'_>, batch: &mut Batch) -> Result<(), StoreError> {
                 jobs.add(before, |_| false, || rows::job_row(run, leg, job));
             }
         }
+        let is_same = before.attempt.as_ref().map(|before| *before == now);
+        written.attempt = is_same != Some(true);
+        if tx.is_postgres() && (written.any() || open.is_moved) {
+            open.attempt.version = version;
+            if !written.attempt {
+                renewed.push(vec![open.id().0.into(), version.into()]);
+            }
+        }
+        attempts.add(is_same, |is_same| is_same, || open.attempt_row());
         open.written = written;
     }
     attempts.write(tx, &ATTEMPTS)?;
+    tx.write_all(rows::RENEW.into(), renewed)?;
     write_runs(tx, runs)?;
     scopes.write(tx, &SCOPES)?;
     nodes.write(tx, &NODES)?;

@@ -2,16 +2,19 @@
 //! with real parameters, by its extension `auto_explain`. They come as notices, which the driver logs.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use kiln_core::id::RunId;
-use kiln_store::claims;
+use kiln_core::id::{RunId, RunnerId};
+use kiln_core::queue::Policy;
+use kiln_core::run::{Conclusion, RunState};
+use kiln_store::claims::{self, Asking};
 use kiln_store::content::artifacts::{self, Which};
 use kiln_store::content::caches::{self, Wanted};
-use kiln_store::runs::{self, Look, RunFilter, RunStatus};
-use kiln_store::{Options, Page, Store, Tx};
+use kiln_store::runs::{self, Answer, Look, RunFilter, RunStatus, Runs};
+use kiln_store::{Options, Page, Store, Traffic, Tx};
 use kiln_testkit::database::Database;
 use kiln_testkit::queue::Depth;
+use kiln_testkit::runs::{FORGET, Pushed, Site};
 use serde_json::Value as Json;
 
 use super::claims::{asking, claim};
@@ -260,7 +263,7 @@ async fn rare_runs_and_histories_cost_the_same_however_many_there_are() {
     listen();
     let database = Database::postgres().await;
     let store = database.open();
-    let site = kiln_testkit::runs::Site::new(store.clone()).await;
+    let site = Site::new(store.clone()).await;
     let watched = watched(&database.options);
     let scope = kiln_testkit::runs::SYSTEM;
     let text = |text: &str| Some(text.to_owned());
@@ -270,10 +273,7 @@ async fn rare_runs_and_histories_cost_the_same_however_many_there_are() {
         RunFilter { branch: text("nowhere"), event: text("fork"), ..RunFilter::default() },
         RunFilter { repo: Some(site.repo), text: text("nowhere"), ..RunFilter::default() },
         RunFilter { repo: Some(site.repo), branch: text("nowhere"), ..RunFilter::default() },
-        RunFilter {
-            conclusion: Some(kiln_core::run::Conclusion::TimedOut),
-            ..RunFilter::default()
-        },
+        RunFilter { conclusion: Some(Conclusion::TimedOut), ..RunFilter::default() },
         RunFilter { status: Some(RunStatus::InProgress), ..RunFilter::default() },
     ];
     let org = kiln_store::Scope::Org(site.org);
@@ -290,7 +290,7 @@ async fn rare_runs_and_histories_cost_the_same_however_many_there_are() {
                 assert!(runs::search(tx, scope, &open, Page::first(6)).await?.is_empty());
             }
             let past = claims::Past { before: None, limit: 40, most: 1_000 };
-            let runner = kiln_core::id::RunnerId(77);
+            let runner = RunnerId(77);
             assert!(claims::history(tx, scope, runner, past).await?.0.is_empty());
             runs::latest_of_workflows(tx, scope, None, (100, 9)).await
         };
@@ -335,4 +335,65 @@ async fn rare_runs_and_histories_cost_the_same_however_many_there_are() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+const THREE: &str = "
+  one: {runs-on: linux, steps: [{run: x}]}
+  two: {runs-on: linux, steps: [{run: x}]}
+  all: {needs: [one, two], runs-on: linux, steps: [{run: x}]}
+";
+
+/// Issue 4: a server reads no rows of a run that it wrote itself last, and looks for the lock of the run by an index,
+/// however many runs there are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_happens_to_a_run_is_written_without_reading_it() {
+    listen();
+    let database = Database::postgres().await;
+    let store = database.open();
+    let mut site = Site::new(store.clone()).await;
+    site.runs = Runs::new(watched(&database.options), Arc::new(Pushed));
+    let few = story(&site, 1).await;
+    let fill = async |tx: &mut Tx<'_>| {
+        let sql = "INSERT INTO run_attempts (run_id, attempt, org_id, repo_id, plan, context, actor, trust, class, \
+                   state, created_at) SELECT n, 1, 1, 1, '', '', 'ada', 'trusted', 'normal', 'active', 0 \
+                   FROM generate_series(1000, 100000) AS n";
+        tx.execute(sql, &[]).await
+    };
+    store.write(fill).await.unwrap();
+    analyze(&store).await;
+    let many = story(&site, 2).await;
+    check_growth(&few, &many);
+}
+
+/// The costs of a start and an end that are remembered.
+async fn story(site: &Site, runner: i64) -> BTreeMap<String, Cost> {
+    let run = site.run(THREE).await;
+    let claims = Traffic::new(&site.runs, Policy::Fair);
+    let asking = Asking::new(RunnerId(runner), site.queues().await, 2, "nonce");
+    let jobs = claims.claim(asking).await.unwrap().jobs;
+    assert_eq!(jobs.len(), 2);
+    told();
+    for job in &jobs {
+        assert_eq!(site.finish(job, runner, Conclusion::Success).await, Answer::Accepted);
+    }
+    let costs = told();
+    for (text, cost) in &costs {
+        let reads = ["jobs", "run_nodes", "run_scopes"]
+            .iter()
+            .any(|table| text.starts_with("SELECT") && text.contains(&format!(" FROM {table} ")));
+        assert!(!reads, "{text}");
+        assert!(cost.whole_tables.is_empty(), "{text}\nreads all of {:?}", cost.whole_tables);
+    }
+    assert!(costs.keys().any(|text| text.contains("FROM run_attempts")), "{costs:#?}");
+
+    // What somebody else may have changed is read.
+    let forget = async |tx: &mut Tx<'_>| tx.execute(FORGET, &[]).await;
+    site.store().write(forget).await.unwrap();
+    let last = claims.claim(Asking::new(RunnerId(runner), site.queues().await, 1, "last")).await;
+    let last = last.unwrap().jobs.remove(0);
+    told();
+    assert_eq!(site.finish(&last, runner, Conclusion::Success).await, Answer::Accepted);
+    assert!(told().keys().any(|text| text.starts_with("SELECT") && text.contains("jobs AS t")));
+    assert_eq!(site.view(run).await.state, RunState::Done(Conclusion::Success));
+    costs
 }

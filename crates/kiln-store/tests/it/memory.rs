@@ -1,11 +1,15 @@
-//! What the writer of SQLite remembers of runs is never older than the rows.
+//! What the writer of SQLite, and a server on PostgreSQL, remember of runs is never older than the rows.
 
-use kiln_core::run::{Conclusion, Rejected};
-use kiln_store::claims::Claimed;
-use kiln_store::runs::{Answer, Refused, Word};
-use kiln_store::{Refusal, Store, StoreError, Tx};
+use std::sync::Arc;
+
+use kiln_core::id::RunnerId;
+use kiln_core::queue::Policy;
+use kiln_core::run::{Conclusion, Event, Rejected, RunState};
+use kiln_store::claims::{Asking, Claimed};
+use kiln_store::runs::{Answer, Happened, JobNews, Refused, Runs, Word};
+use kiln_store::{Refusal, Store, StoreError, Traffic, Tx};
 use kiln_testkit::database::Database;
-use kiln_testkit::runs::Site;
+use kiln_testkit::runs::{FORGET, Pushed, Site};
 
 const JOB: &str = "  only: {runs-on: linux, steps: [{run: x}]}\n";
 /// As if the job had been lost, and another runner had claimed it.
@@ -14,13 +18,27 @@ const OTHER_CLAIM: &str = "UPDATE jobs SET claim = claim + 1, runner_id = 9 WHER
 async fn claimed(store: Store) -> (Site, Claimed) {
     let site = Site::new(store).await;
     site.run(JOB).await;
-    let job = site.claim(1, 1).await.remove(0);
+    let job = claim(&site, 1).await;
     (site, job)
+}
+
+/// As a server does it, which remembers what it gave.
+async fn claim(site: &Site, runner: i64) -> Claimed {
+    let asking = Asking::new(RunnerId(runner), site.queues().await, 1, runner.to_string());
+    Traffic::new(&site.runs, Policy::Fair).claim(asking).await.unwrap().jobs.remove(0)
+}
+
+/// Another server of the same database.
+fn beside(site: &Site) -> Site {
+    Site { runs: Runs::new(site.store().clone(), Arc::new(Pushed)), ..site.clone() }
 }
 
 async fn take_away(store: &Store, job: &Claimed) {
     let id = job.job.0;
-    let work = async move |tx: &mut Tx<'_>| tx.execute(OTHER_CLAIM, &[id.into()]).await;
+    let work = async move |tx: &mut Tx<'_>| {
+        tx.execute(FORGET, &[]).await?;
+        tx.execute(OTHER_CLAIM, &[id.into()]).await
+    };
     assert_eq!(store.write(work).await.unwrap(), 1);
 }
 
@@ -50,9 +68,9 @@ async fn what_was_undone_is_not_remembered(store: Store) {
     site.run(JOB).await;
     let queues = site.queues().await;
     let undone = async move |tx: &mut Tx<'_>| -> Result<(), StoreError> {
-        let runner = kiln_core::id::RunnerId(7);
+        let runner = RunnerId(7);
         let (queues, nonce) = (queues.clone(), "n".to_owned());
-        let asking = kiln_store::claims::Asking {
+        let asking = Asking {
             runner,
             queues: queues.into_iter().map(Into::into).collect(),
             org: None,
@@ -60,8 +78,7 @@ async fn what_was_undone_is_not_remembered(store: Store) {
             nonce,
             warm: Vec::new(),
         };
-        let given =
-            kiln_store::claims::claim(tx, kiln_core::queue::Policy::Fair, &[asking]).await?;
+        let given = kiln_store::claims::claim(tx, Policy::Fair, &[asking]).await?;
         assert_eq!(given.jobs[0].len(), 1);
         Err(Refusal::Conflict("only to look".to_owned()).into())
     };
@@ -79,3 +96,65 @@ async fn what_was_undone_is_not_remembered(store: Store) {
     assert_eq!(site.finish(&job, 1, Conclusion::Success).await, Answer::Accepted);
 }
 on_both!(what_was_undone_is_not_remembered);
+
+/// H2, S21: what one server gave to a runner, another one takes back.
+async fn what_another_server_changed_is_seen(store: Store) {
+    let (site, job) = claimed(store).await;
+    let other = beside(&site);
+    assert_eq!(other.say(&job, 1, Word::Returned).await, Answer::Accepted);
+    let late = site.say(&job, 1, Word::Started).await;
+    assert_eq!(late, Answer::Refused(Refused::NotYours));
+    let again = claim(&other, 2).await;
+    assert_eq!((again.job, again.claim), (job.job, 2));
+    assert_eq!(site.say(&again, 2, Word::Started).await, Answer::Accepted);
+    let cancel =
+        Event::Cancel { by: "ada".to_owned(), reason: "changed".to_owned(), forced: false };
+    assert_eq!(other.tell(job.run, cancel).await, Answer::Accepted);
+    assert_eq!(site.say(&again, 2, Word::Uploading).await, Answer::Unwanted);
+    assert_eq!(site.say(&again, 2, ended(Conclusion::Success)).await, Answer::Accepted);
+    let late = other.say(&again, 2, ended(Conclusion::Failure)).await;
+    assert!(matches!(late, Answer::Otherwise(_)), "{late:?}");
+}
+on_both!(what_another_server_changed_is_seen);
+
+fn ended(conclusion: Conclusion) -> Word {
+    Word::Finished { conclusion, outputs: Vec::new() }
+}
+
+/// A server hears late of a claim of its own: the job was given back and claimed again meanwhile.
+async fn a_claim_that_is_over_is_not_believed(store: Store) {
+    let (site, job) = claimed(store).await;
+    let other = beside(&site);
+    other.say(&job, 1, Word::Returned).await;
+    let again = claim(&other, 2).await;
+    check_stale(&site.say(&job, 1, Word::Started).await);
+    assert_eq!(site.say(&again, 2, Word::Started).await, Answer::Accepted);
+    assert_eq!(site.say(&again, 2, ended(Conclusion::Success)).await, Answer::Accepted);
+}
+on_both!(a_claim_that_is_over_is_not_believed);
+
+/// What was not committed is not remembered either.
+async fn a_word_that_was_undone_was_never_said(store: Store) {
+    let (site, job) = claimed(store).await;
+    site.say(&job, 1, Word::Started).await;
+    let hide = "ALTER TABLE runner_ends RENAME TO hidden";
+    let back = "ALTER TABLE hidden RENAME TO runner_ends";
+    let rename = async |sql: &'static str| {
+        let work = async move |tx: &mut Tx<'_>| tx.execute(sql, &[]).await;
+        site.store().write(work).await.unwrap();
+    };
+    rename(hide).await;
+    let news = JobNews {
+        job: job.job,
+        claim: Some(job.claim),
+        runner: Some(RunnerId(1)),
+        word: ended(Conclusion::Success),
+        heard: None,
+    };
+    let failed = site.runs.happened(vec![Happened::Job(news)]).await;
+    assert!(failed.is_err(), "{failed:?}");
+    rename(back).await;
+    assert_eq!(site.say(&job, 1, ended(Conclusion::Failure)).await, Answer::Accepted);
+    assert_eq!(site.view(job.run).await.state, RunState::Done(Conclusion::Failure));
+}
+on_both!(a_word_that_was_undone_was_never_said);

@@ -3,15 +3,17 @@
 mod compare;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kiln_core::id::{JobId, RunId, RunnerId};
+use kiln_core::queue::Policy;
 use kiln_core::run::{Event, LegState, Rejected};
 use kiln_store::claims::Asking;
-use kiln_store::runs::{Answer, Happened, JobNews, Refused, Word};
-use kiln_store::{Store, Tx};
+use kiln_store::runs::{Answer, Happened, JobNews, Refused, Runs, Word};
+use kiln_store::{Store, Traffic, Tx};
 use kiln_testkit::fleet::{Deed, Fleet};
-use kiln_testkit::runs::{SYSTEM, Site, add_repository, somebody};
+use kiln_testkit::runs::{FORGET, Pushed, SYSTEM, Site, add_repository, somebody};
 use kiln_testkit::shapes::{Action, RunShape, actions, runs};
 use proptest::prelude::*;
 
@@ -21,6 +23,9 @@ const CASES: u32 = 24;
 /// The same runs in a store and in memory.
 struct Both {
     site: Site,
+    /// Another server of the same database. Each remembers what it wrote, and must not believe it for longer than it is so.
+    other: Runs,
+    acts: u32,
     fleet: Fleet,
     waiting: Vec<RunShape>,
     /// By run, attempt and leg.
@@ -82,6 +87,8 @@ async fn begin(site: &Site, waiting: Vec<RunShape>) -> Both {
     let (org, repo, workflow) = add_repository(site.store(), &name, "app").await;
     let site = Site { runs: site.runs.clone(), org, repo, workflow };
     Both {
+        other: Runs::new(site.store().clone(), Arc::new(Pushed)),
+        acts: 0,
         site,
         fleet: Fleet::new(|_| {}),
         waiting,
@@ -95,6 +102,7 @@ impl Both {
     async fn act(&mut self, action: Action) {
         let Some(deed) = self.fleet.choose(action) else { return };
         let text = format!("{deed:?}");
+        self.change_servers();
         match deed {
             Deed::Create => self.create().await,
             Deed::Deliver => self.deliver().await,
@@ -110,6 +118,14 @@ impl Both {
             }
         }
         self.compare(&text).await;
+    }
+
+    /// Some of what happens to a run, one server hears; then the other goes on.
+    fn change_servers(&mut self) {
+        self.acts += 1;
+        if self.acts.is_multiple_of(5) {
+            std::mem::swap(&mut self.site.runs, &mut self.other);
+        }
     }
 
     async fn create(&mut self) {
@@ -135,7 +151,8 @@ impl Both {
         let (queues, org) = (self.site.queues().await, Some(self.site.org));
         let nonce = runner.to_string();
         let asking = Asking { org, ..Asking::new(RunnerId(runner), queues, want, nonce) };
-        let claimed = self.site.claim_all(vec![asking]).await.remove(0);
+        let claims = Traffic::new(&self.site.runs, Policy::Fair);
+        let claimed = claims.claim(asking).await.unwrap().jobs;
         let queued = self.fleet.legs(|leg| leg.state == LegState::Queued);
         assert_eq!(claimed.len(), queued.len().min(want as usize), "{queued:?}");
         for claimed in claimed {
@@ -150,6 +167,7 @@ impl Both {
     async fn wake(&mut self) {
         self.sql("UPDATE timers SET at = 1").await;
         self.sql("UPDATE jobs SET wake_at = 1 WHERE state = 'backoff'").await;
+        self.sql(FORGET).await;
         while self.site.runs.wake().await.unwrap().taken > 0 {}
         self.fleet.wake();
     }

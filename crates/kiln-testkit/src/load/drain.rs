@@ -7,7 +7,7 @@ use kiln_core::run::Conclusion;
 use kiln_store::Tx;
 use kiln_store::runs::{Happened, JobNews, Word};
 
-use crate::runs::Site;
+use crate::runs::{FORGET, Site};
 
 /// The runner that does what is left.
 const RUNNER: i64 = 1_000;
@@ -23,6 +23,7 @@ pub async fn drain(site: &Site) {
             pass_time(site, "UPDATE outbox SET due_at = 1 WHERE parked_at IS NULL").await;
             while site.runs.carry_out().await.expect("the database is there") > 0 {}
             pass_time(site, "UPDATE jobs SET wake_at = 1 WHERE state = 'backoff'").await;
+            pass_time(site, FORGET).await;
             pass_time(site, "UPDATE timers SET at = 1").await;
             while site.runs.wake().await.expect("the database is there").taken > 0 {}
             work(site).await;

@@ -1,12 +1,14 @@
 //! What becomes of a claim: repeated, renewed, given back, lost; and what it costs.
 
+use std::time::Duration;
+
 use kiln_core::id::RunnerId;
 use kiln_core::queue::Policy;
 use kiln_core::run::{Conclusion, Event, LegState, RunState};
 use kiln_core::time::Timestamp;
 use kiln_store::claims::{self, Asking, Beat, Claimed, Command, Held, LEASE, Pulse};
 use kiln_store::runs::{Answer, Word};
-use kiln_store::{Store, Tx};
+use kiln_store::{Store, Traffic, Tx};
 use kiln_testkit::runs::Site;
 
 use super::{asking, claim, claim_as, execute, jobs_of, number};
@@ -156,6 +158,37 @@ async fn charges_are_added_up_and_forgotten_by_the_hour(store: Store) {
     assert!([2, 3].map(decayed).iter().any(|expect| (consumed - expect).abs() < 1e-6));
 }
 on_both!(charges_are_added_up_and_forgotten_by_the_hour);
+
+/// S8: claims read charges only as long as there are few; where each repository has one row, there are always.
+async fn many_charges_are_added_up_by_those_who_read_them(store: Store) {
+    let site = Site::new(store).await;
+    site.run(THREE).await;
+    let (org, repo) = (site.org.0, site.repo.0);
+    let at = i64::try_from(now(site.store()).await.0).unwrap();
+    let many = async move |tx: &mut Tx<'_>| {
+        let sql = "INSERT INTO usage_deltas (org_id, repo_id, seconds, ended, took, at)
+                   VALUES ($1, $2, 2.0, 1, 2.0, $3)";
+        for _ in 0..1_500 {
+            tx.execute(sql, &[org.into(), repo.into(), at.into()]).await?;
+        }
+        Ok(tx.is_postgres())
+    };
+    let is_postgres = site.store().write(many).await.unwrap();
+    let asking = asking(1, &site.queues().await, 1, "x");
+    let given = Traffic::new(&site.runs, Policy::Fair).claim(asking).await.unwrap();
+    assert_eq!(given.jobs.len(), 1);
+    let charges = || number(site.store(), "SELECT count(*) FROM usage_deltas", vec![]);
+    if is_postgres {
+        while charges().await > 1 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let used = "SELECT count(*) FROM usage WHERE consumed >= 3000 AND typical = 2";
+        assert_eq!(number(site.store(), used, vec![]).await, 2, "the repository's and all");
+    } else {
+        assert!(charges().await >= 1_500);
+    }
+}
+on_both!(many_charges_are_added_up_by_those_who_read_them);
 
 /// S4: a clock that was ahead and is right again.
 async fn times_of_a_clock_that_was_ahead_are_mended_when_it_is_set_back(store: Store) {
