@@ -14,6 +14,9 @@ use crate::{Gather, Store, StoreError, Tx};
 
 /// How many words share a transaction at most, so that nobody's answer waits for long.
 const MOST: usize = 256;
+/// How many questions for work share one on SQLite: while those who got jobs begin, the writer serves the next. On
+/// PostgreSQL a transaction costs more than what runs beside it saves.
+const MOST_CLAIMS: usize = 64;
 /// How many ways there are for news to PostgreSQL. Those of one run take the same, or they would wait for
 /// each other in the database. Claims go one after the other: two at a time would only pass over each
 /// other's jobs. SQLite has one writer: what it hears while the disk flushes the news before goes on at once.
@@ -58,7 +61,8 @@ impl Traffic {
     /// Must be called where tokio runs.
     pub fn new(runs: &Runs, policy: Policy) -> Self {
         let store = runs.store().clone();
-        let (ways, abreast) = if store.file().is_none() { (WAYS, 1) } else { (1, 2) };
+        let (ways, abreast, most_claims) =
+            if store.file().is_none() { (WAYS, 1, MOST) } else { (1, 2, MOST_CLAIMS) };
         let way = |_| {
             let runs = runs.clone();
             Gather::new(MOST, abreast, move |happened| {
@@ -69,7 +73,7 @@ impl Traffic {
         let news = (0..ways).map(way).collect();
         let of_claims = runs.clone();
         let adding = Arc::new(Semaphore::new(1));
-        let claims = Gather::new(MOST, 1, move |asking| {
+        let claims = Gather::new(most_claims, 1, move |asking| {
             let (runs, adding) = (of_claims.clone(), Arc::clone(&adding));
             Box::pin(async move { claim(&runs, policy, asking, &adding).await })
         });

@@ -1,6 +1,7 @@
 //! What happens around every request: it has a name, ends in time, and a panic ends nothing but itself.
 
 use std::any::Any;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
@@ -13,7 +14,6 @@ use kiln_proto::problem::MEDIA_TYPE;
 use tracing::Instrument as _;
 
 use super::error::Failure;
-use crate::token::random;
 
 /// By which a request is found in the log.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -89,8 +89,9 @@ fn given_id(headers: &HeaderMap) -> Option<String> {
     fits.then(|| text.to_owned())
 }
 
+/// It tells requests apart and guards nothing, so it is not worth a call of the system.
 fn new_id() -> String {
-    format!("{:016x}", u64::from_ne_bytes(random()))
+    format!("{:016x}", RandomState::new().build_hasher().finish())
 }
 
 /// Nothing that is served here is to be framed, guessed at or kept, unless its handler says so.

@@ -11,8 +11,10 @@ use kiln_store::Cache;
 use kiln_store::runs::RunFacts;
 use serde_json::value::RawValue;
 
-/// How many runs, and how many jobs of plans.
-const MOST: usize = 512;
+/// How many runs: of one that waits for its first job to end, the others come a while later.
+const MOST_RUNS: usize = 2_048;
+/// How many jobs of plans.
+const MOST_JOBS: usize = 512;
 /// What is longer is written each time: few of them would fill the memory.
 const LONGEST: usize = 16 << 10;
 
@@ -42,7 +44,7 @@ pub(super) struct OfJob {
 
 impl Default for Texts {
     fn default() -> Self {
-        Self { of_runs: Cache::new(MOST), of_jobs: Cache::new(MOST) }
+        Self { of_runs: Cache::new(MOST_RUNS), of_jobs: Cache::new(MOST_JOBS) }
     }
 }
 
