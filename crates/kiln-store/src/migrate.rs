@@ -127,6 +127,8 @@ const WORDS: &[(&str, &str, &str)] = &[
     ("{events_in_order}", "", "CREATE INDEX events_in_order ON events (txid, id);"),
     ("{txid_first}", "", "txid, "),
     // Only where there is one writer do charges meet in one row.
+    // Others than the one writer of a file change its rows.
+    ("{versions_for_others}", "", VERSIONS_FOR_OTHERS),
     (
         "{usage_deltas_by_repo}",
         "CREATE INDEX usage_deltas_by_repo ON usage_deltas (repo_id, org_id);",
@@ -138,6 +140,35 @@ const WORDS: &[(&str, &str, &str)] = &[
 const BUSY: &str = "WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0, \
     autovacuum_vacuum_threshold = 2000, autovacuum_analyze_scale_factor = 0, \
     autovacuum_analyze_threshold = 20000)";
+
+/// Whoever changes rows of an attempt and knows nothing of its version gives it another one nevertheless: servers from before
+/// that step, which go on for a while, and people with a statement of their own. Claims of such servers do not hold the attempt, and
+/// are not to wait for it: legs that wait are never believed anyway.
+const VERSIONS_FOR_OTHERS: &str = "
+CREATE FUNCTION kiln_renew_version() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE run_attempts SET version = (random() * 9e15)::bigint
+    WHERE run_id = NEW.run_id AND attempt = NEW.attempt;
+    RETURN NULL;
+END $$;
+CREATE FUNCTION kiln_renew_own_version() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    NEW.version := (random() * 9e15)::bigint;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER renew_version BEFORE UPDATE ON run_attempts FOR EACH ROW
+    WHEN (current_setting('kiln.versions', true) IS DISTINCT FROM 'renewed')
+    EXECUTE FUNCTION kiln_renew_own_version();
+CREATE TRIGGER renew_version AFTER UPDATE ON run_scopes FOR EACH ROW
+    WHEN (current_setting('kiln.versions', true) IS DISTINCT FROM 'renewed')
+    EXECUTE FUNCTION kiln_renew_version();
+CREATE TRIGGER renew_version AFTER UPDATE ON run_nodes FOR EACH ROW
+    WHEN (current_setting('kiln.versions', true) IS DISTINCT FROM 'renewed')
+    EXECUTE FUNCTION kiln_renew_version();
+CREATE TRIGGER renew_version AFTER UPDATE ON jobs FOR EACH ROW
+    WHEN (current_setting('kiln.versions', true) IS DISTINCT FROM 'renewed'
+        AND NOT (OLD.state = 'queued' AND NEW.state = 'claimed'))
+    EXECUTE FUNCTION kiln_renew_version();";
 
 /// The newest schema of SQLite, for tests that look at its plans.
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use kiln_core::time::Timestamp;
 
 use crate::leader::Leadership;
-use crate::postgres::{Postgres, Way};
+use crate::postgres::{Connections, Postgres, Way};
 use crate::signal::{Hub, Signal, Subscription};
 use crate::sqlite::Sqlite;
 use crate::{Options, StoreError, Tx};
@@ -61,6 +61,18 @@ impl Store {
         match &self.arm {
             Arm::Sqlite(sqlite) => Some(&sqlite.path),
             Arm::Postgres(_) => None,
+        }
+    }
+
+    pub(crate) fn is_postgres(&self) -> bool {
+        matches!(self.arm, Arm::Postgres(_))
+    }
+
+    /// The connections that were made to PostgreSQL. On SQLite there are none.
+    pub(crate) fn connections(&self) -> Connections {
+        match &self.arm {
+            Arm::Sqlite(_) => Connections::default(),
+            Arm::Postgres(postgres) => postgres.connections.clone(),
         }
     }
 

@@ -62,7 +62,7 @@ impl Traffic {
     pub fn new(runs: &Runs, policy: Policy) -> Self {
         let store = runs.store().clone();
         let (ways, abreast, most_claims) =
-            if store.file().is_none() { (WAYS, 1, MOST) } else { (1, 2, MOST_CLAIMS) };
+            if store.is_postgres() { (WAYS, 1, MOST) } else { (1, 2, MOST_CLAIMS) };
         let way = |_| {
             let runs = runs.clone();
             Gather::new(MOST, abreast, move |happened| {
@@ -158,7 +158,7 @@ async fn claim(
         }
         let questions: Vec<Asking> = open.iter().map(|at| asking[*at].clone()).collect();
         let (given, assigned) = runs.claim(policy, questions).await?;
-        if given.charges >= CHARGES && runs.store().file().is_none() {
+        if given.charges >= CHARGES && runs.store().is_postgres() {
             add_up(runs.store(), adding);
         }
         let answered = given.jobs.into_iter().zip(assigned).zip(given.again);

@@ -72,7 +72,7 @@ impl Piece {
         report: &mut Report,
     ) -> Result<(), StoreError> {
         let sql = "SELECT t.run_id, t.attempt, t.repo_id, t.plan, t.state, t.conclusion, t.group_name,
-                       t.cancelled_at, t.scopes, t.nodes, t.legs, t.job_count, t.started_at, t.ended_at,
+                       t.cancelled_at, t.scopes, t.nodes, t.legs, t.jobs_made, t.started_at, t.ended_at,
                        d.hash
                    FROM run_attempts AS t LEFT JOIN documents AS d ON d.hash = t.context
                    WHERE t.run_id > $1 AND t.run_id <= $2";

@@ -8,9 +8,10 @@ mod tls;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{Hook, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use futures_util::FutureExt as _;
 use kiln_fault::Point;
 
@@ -38,6 +39,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const PLANS: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off \
     -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off";
 
+/// This Kiln gives attempts another version by itself when it changes their rows. For whoever does not say so, triggers do.
+const VERSIONS: &str = "-c kiln.versions=renewed";
+
 /// A server that stands still in the middle of a transaction must not hold the others up for long.
 const BOUNDS: &str = "-c idle_in_transaction_session_timeout=30s -c lock_timeout=15s";
 
@@ -47,6 +51,22 @@ pub(crate) struct Postgres {
     pub(crate) way: Arc<Way>,
     hub: Arc<Hub>,
     pub(crate) listener: Arc<Listener>,
+    pub(crate) connections: Connections,
+}
+
+/// How many connections were made so far. What was heard over those before the last may be of a database whose place another
+/// one has taken since, without the last that the first was told.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Connections(Arc<AtomicU64>);
+
+impl Connections {
+    pub(crate) fn made(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    fn count(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
 }
 
 /// What a transaction is for.
@@ -81,7 +101,7 @@ impl Postgres {
             config.application_name(APPLICATION);
         }
         let own = config.get_options().unwrap_or_default();
-        let options = format!("{PLANS} {BOUNDS} {own}");
+        let options = format!("{PLANS} {VERSIONS} {BOUNDS} {own}");
         config.options(options);
         let listener = Arc::new(Listener::new(way.clone(), Arc::clone(&hub)));
         let manager = Manager::from_connect(
@@ -89,14 +109,20 @@ impl Postgres {
             way.clone(),
             ManagerConfig { recycling_method: RecyclingMethod::Fast },
         );
+        let made = Connections::default();
+        let count = made.clone();
         let pool = Pool::builder(manager)
             .max_size(connections)
+            .post_create(Hook::sync_fn(move |_, _| {
+                count.count();
+                Ok(())
+            }))
             .wait_timeout(Some(PATIENCE))
             .create_timeout(Some(PATIENCE))
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(|error| StoreError::Database(error.to_string()))?;
-        Ok(Self { pool, way: Arc::new(way), hub, listener })
+        Ok(Self { pool, way: Arc::new(way), hub, listener, connections: made })
     }
 
     pub(crate) fn close(&self) {

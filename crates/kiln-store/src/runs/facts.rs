@@ -11,6 +11,7 @@ use super::recent::Recent;
 use super::rows::Attempt;
 use crate::cache::Cache;
 use crate::directory::documents::{self, Hash};
+use crate::postgres::Connections;
 use crate::{Duty, Scope, StoreError, Tx};
 
 /// Whose run it is was checked when it was created.
@@ -90,7 +91,7 @@ pub(super) struct Known {
     facts: Cache<(RunId, u32, Hash, Hash), Facts>,
     /// What runners must know of jobs that wait.
     pub(super) ready: Ready,
-    /// Runs as they were written last, on PostgreSQL.
+    /// Runs as they were written last, and what claims made of them, on PostgreSQL.
     pub(super) recent: Recent,
 }
 
@@ -101,13 +102,13 @@ impl std::fmt::Debug for Known {
 }
 
 impl Known {
-    pub(super) fn new(evaluators: Arc<dyn Evaluators>) -> Self {
+    pub(super) fn new(evaluators: Arc<dyn Evaluators>, connections: Connections) -> Self {
         Self {
             evaluators,
             plans: Cache::new(256),
             facts: Cache::new(4_096),
             ready: Ready::default(),
-            recent: Recent::default(),
+            recent: Recent::new(connections),
         }
     }
 

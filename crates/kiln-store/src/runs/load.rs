@@ -81,12 +81,19 @@ pub(super) async fn lock(
     Ok(batch)
 }
 
+/// How often an attempt is looked for. It is found with the second look, or the third where somebody runs a run again meanwhile. What
+/// is not found then is not there: a run whose current attempt has no row.
+const MOST_LOOKS: u32 = 10;
+
 /// Whoever waits for the lock of an attempt may find that another one has followed it meanwhile. Only
 /// one that has ended can be followed, so others need no second look.
 async fn lock_current(tx: &mut Tx<'_>, runs: &BTreeSet<RunId>) -> Result<Vec<Row>, StoreError> {
     let mut keys: Vec<Vec<Value>> = runs.iter().map(|run| vec![run.0.into()]).collect();
     let mut current = Vec::with_capacity(keys.len());
-    while !keys.is_empty() {
+    for _ in 0..MOST_LOOKS {
+        if keys.is_empty() {
+            break;
+        }
         let locked = tx.rows_all(LOCK_CURRENT.sql(), &std::mem::take(&mut keys)).await?;
         let mut ended = BTreeMap::new();
         for row in locked {

@@ -19,6 +19,8 @@ use super::rows::Job;
 const MOST: usize = 65_536;
 /// How many rows a run may have to be remembered: all that are at hand are looked at with each event.
 const MOST_OF_RUN: usize = 64;
+/// So many bytes that jobs have said count like one more row.
+const BYTES_OF_ROW: usize = 1 << 10;
 
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
@@ -35,6 +37,31 @@ struct Remembered {
     open: Box<Open>,
 }
 
+/// A run whose rows were just written, and that is worth remembering: what has ended is hardly asked for again.
+pub(super) struct Memorable {
+    rows: usize,
+    open: Box<Open>,
+}
+
+impl Memorable {
+    pub(super) fn of(mut open: Box<Open>) -> Option<Self> {
+        let rows = open.hood.legs.len() + open.hood.nodes.len() + open.hood.scopes.len();
+        let rows = rows + said(&open) / BYTES_OF_ROW;
+        if rows > MOST_OF_RUN || matches!(open.hood.run.state, RunState::Done(_)) {
+            return None;
+        }
+        open.settle();
+        Some(Self { rows, open })
+    }
+}
+
+/// How many bytes the outputs of its jobs have.
+fn said(open: &Open) -> usize {
+    let nodes = open.hood.nodes.values().flat_map(|node| &node.outputs);
+    let legs = open.hood.legs.values().flat_map(|leg| &leg.outputs);
+    nodes.chain(legs).map(|(name, value)| name.len() + value.len()).sum()
+}
+
 impl Memory {
     pub(crate) fn forget(&mut self) {
         if !self.runs.is_empty() {
@@ -49,13 +76,7 @@ impl Memory {
         Some(remembered.open)
     }
 
-    /// Remembers a run whose rows were just written. What has ended is hardly asked for again.
-    pub(super) fn keep(&mut self, mut open: Box<Open>) {
-        let rows = open.hood.legs.len() + open.hood.nodes.len() + open.hood.scopes.len();
-        if rows > MOST_OF_RUN || matches!(open.hood.run.state, RunState::Done(_)) {
-            return;
-        }
-        open.settle();
+    pub(super) fn keep(&mut self, Memorable { rows, open }: Memorable) {
         self.clock += 1;
         self.rows += rows;
         let before = self.runs.insert(open.id(), Remembered { at: self.clock, rows, open });

@@ -90,7 +90,8 @@ pub struct Runs {
 
 impl Runs {
     pub fn new(store: Store, evaluators: Arc<dyn Evaluators>) -> Self {
-        Self { store, known: Arc::new(Known::new(evaluators)) }
+        let known = Arc::new(Known::new(evaluators, store.connections()));
+        Self { store, known }
     }
 
     pub fn store(&self) -> &Store {

@@ -49,7 +49,7 @@ pub(super) static ATTEMPTS: LazyLock<Table> = LazyLock::new(|| {
             ("scopes", Int),
             ("nodes", Int),
             ("legs", Int),
-            ("job_count", Int),
+            ("jobs_made", Int),
             ("started_at", Int),
             ("ended_at", Int),
             ("version", Int),
@@ -748,7 +748,7 @@ mod tests {
         let columns: Vec<&str> = columns.split(", ").collect();
         let expected = [
             (STATE, "t.state"),
-            (JOBS_MADE, "t.job_count"),
+            (JOBS_MADE, "t.jobs_made"),
             (STARTED_AT, "t.started_at"),
             (ENDED_AT, "t.ended_at"),
             (VERSION, "t.version"),

@@ -7,6 +7,7 @@ use kiln_core::run::{Group, Leg, LegNo, LegState, RunState, Wait};
 use kiln_core::time::Timestamp;
 
 use super::facts::Known;
+use super::memory::Memorable;
 use super::open::{Batch, Open, SharedGroup, Written};
 use super::rows::{self, ATTEMPTS, JOBS, Job, NODES, SCOPES};
 use super::{ends, enqueue, notes, recent, record, release};
@@ -47,7 +48,10 @@ pub(super) async fn save(
 
 fn remember(tx: &mut Tx<'_>, known: &Known, written: BTreeMap<RunId, Box<Open>>) {
     match tx.memory() {
-        Some(memory) => written.into_values().for_each(|open| memory.keep(open)),
+        Some(memory) => {
+            let memorable = written.into_values().filter_map(Memorable::of);
+            memorable.for_each(|run| memory.keep(run));
+        }
         None => known.recent.keep(tx, written),
     }
 }
@@ -179,7 +183,7 @@ fn write_rows(tx: &mut Tx<'_>, batch: &mut Batch) -> Result<(), StoreError> {
         }
         let is_same = before.attempt.as_ref().map(|before| *before == now);
         written.attempt = is_same != Some(true);
-        if tx.is_postgres() && (written.any() || open.is_moved) {
+        if tx.is_postgres() && written.any() {
             open.attempt.version = version;
             if !written.attempt {
                 renewed.push(vec![open.id().0.into(), version.into()]);

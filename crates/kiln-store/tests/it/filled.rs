@@ -81,17 +81,6 @@ fn with_bytes(text: &str, postgres: bool) -> String {
     })
 }
 
-/// Tables of an earlier schema, with the names that their columns have now.
-pub(crate) fn renamed(tables: &[Table]) -> Vec<Table> {
-    let mut tables = tables.to_vec();
-    for column in tables.iter_mut().flat_map(|table| &mut table.columns) {
-        if column.name == "jobs_made" {
-            "job_count".clone_into(&mut column.name);
-        }
-    }
-    tables
-}
-
 /// A count and checksum for each of these tables.
 pub(crate) async fn tallies(store: &Store, tables: &[Table]) -> BTreeMap<String, Tally> {
     let mut tallies = BTreeMap::new();

@@ -85,7 +85,7 @@ const HARM: &[(Rule, &str)] = &[
     (Rule::Orphan, "DELETE FROM runs WHERE id = 2"),
     (Rule::Orphan, "UPDATE jobs SET node = 77 WHERE state = 'running'"),
     (Rule::Counters, "UPDATE run_attempts SET legs = 1 WHERE run_id = 2"),
-    (Rule::Counters, "UPDATE run_attempts SET job_count = 1 WHERE run_id = 2"),
+    (Rule::Counters, "UPDATE run_attempts SET jobs_made = 1 WHERE run_id = 2"),
     (Rule::Counters, "UPDATE jobs SET id = id + 500 WHERE run_id = 2"),
     (Rule::Document, "DELETE FROM documents WHERE hash IN (SELECT plan FROM run_attempts)"),
     (Rule::Document, "UPDATE documents SET body = 'torn'"),

@@ -8,7 +8,7 @@ use kiln_core::run::{Again, Conclusion, LegState, RunState};
 use kiln_store::directory::audit;
 use kiln_store::runs::{Answer, Created, Word};
 use kiln_store::{Actor, ActorKind, Duty, Page, Refusal, Scope, Store, StoreError, Tx};
-use kiln_testkit::runs::{FORGET, Site, add_repository, plan, somebody};
+use kiln_testkit::runs::{Site, add_repository, like_others, plan, somebody};
 use serde_json::json;
 
 use Conclusion::{Failure, Skipped, Success};
@@ -188,7 +188,7 @@ async fn a_declared_retry_waits_for_its_timer(store: Store) {
     assert_eq!(site.runs.wake().await.unwrap().taken, 0);
     let earlier = async |tx: &mut Tx<'_>| {
         tx.execute("UPDATE timers SET at = at - 3700000", &[]).await?;
-        tx.execute(FORGET, &[]).await?;
+        like_others(tx).await?;
         tx.execute("UPDATE jobs SET wake_at = wake_at - 3700000", &[]).await
     };
     site.store().write(earlier).await.unwrap();
@@ -242,7 +242,7 @@ async fn one_damaged_run_does_not_stop_the_reaper(store: Store) {
     assert_eq!(site.claim(1, 5).await.len(), 2);
     let damage = async move |tx: &mut Tx<'_>| {
         tx.execute("UPDATE leases SET expires_at = 1", &[]).await?;
-        tx.execute(FORGET, &[]).await?;
+        like_others(tx).await?;
         let sql = "UPDATE run_nodes SET job = 77 WHERE run_id = $1";
         tx.execute(sql, &[bad.0.into()]).await
     };

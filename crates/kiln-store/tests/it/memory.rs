@@ -9,7 +9,7 @@ use kiln_store::claims::{Asking, Claimed};
 use kiln_store::runs::{Answer, Happened, JobNews, Refused, Runs, Word};
 use kiln_store::{Refusal, Store, StoreError, Traffic, Tx};
 use kiln_testkit::database::Database;
-use kiln_testkit::runs::{FORGET, Pushed, Site};
+use kiln_testkit::runs::{Pushed, Site, like_others};
 
 const JOB: &str = "  only: {runs-on: linux, steps: [{run: x}]}\n";
 /// As if the job had been lost, and another runner had claimed it.
@@ -36,7 +36,7 @@ fn beside(site: &Site) -> Site {
 async fn take_away(store: &Store, job: &Claimed) {
     let id = job.job.0;
     let work = async move |tx: &mut Tx<'_>| {
-        tx.execute(FORGET, &[]).await?;
+        like_others(tx).await?;
         tx.execute(OTHER_CLAIM, &[id.into()]).await
     };
     assert_eq!(store.write(work).await.unwrap(), 1);
@@ -158,3 +158,64 @@ async fn a_word_that_was_undone_was_never_said(store: Store) {
     assert_eq!(site.view(job.run).await.state, RunState::Done(Conclusion::Failure));
 }
 on_both!(a_word_that_was_undone_was_never_said);
+
+/// H2: a server from before versions knows nothing of them, and neither does a person with a statement; the database does. What
+/// this Kiln writes itself, it renews itself. A claim holds no attempt, and must not wait for one.
+#[tokio::test]
+async fn whoever_changes_rows_and_knows_no_versions_renews_them_nevertheless() {
+    let site = Site::new(Database::postgres().await.open()).await;
+    let run = site.run(JOB).await;
+    let version = async || {
+        let look = async move |tx: &mut Tx<'_>| {
+            let sql = "SELECT version FROM run_attempts WHERE run_id = $1";
+            tx.one("attempt", sql, &[run.0.into()]).await?.get::<i64>(0)
+        };
+        site.store().read(look).await.unwrap()
+    };
+    for (sql, renews) in [
+        ("UPDATE run_attempts SET legs = legs", true),
+        ("UPDATE run_scopes SET open = open", true),
+        ("UPDATE run_nodes SET note = note", true),
+        ("UPDATE jobs SET note = note", true),
+        ("UPDATE jobs SET state = 'claimed', claim = 1 WHERE state = 'queued'", false),
+        ("UPDATE jobs SET state = 'running' WHERE state = 'claimed'", true),
+    ] {
+        for (by_others, renews) in [(true, renews), (false, false)] {
+            let before = version().await;
+            let change = async move |tx: &mut Tx<'_>| {
+                if by_others {
+                    like_others(tx).await?;
+                }
+                tx.execute(sql, &[]).await
+            };
+            site.store().write(change).await.unwrap();
+            assert_eq!(version().await != before, renews, "{sql}, by others: {by_others}");
+        }
+    }
+}
+
+/// H2: a database took the place of another, and lacks the last claim that this one was told.
+#[tokio::test]
+async fn a_claim_that_the_database_lost_is_not_believed() {
+    let database = Database::postgres().await;
+    let (site, job) = claimed(database.open()).await;
+    let lost = async |tx: &mut Tx<'_>| {
+        tx.execute("DELETE FROM leases", &[]).await?;
+        let again = "UPDATE jobs SET state = 'queued', claim = 0, runner_id = NULL";
+        tx.execute(again, &[]).await?;
+        let queue = "INSERT INTO queue (lane_id, key, job_id, attempt, number) \
+                     SELECT lane_id, queue_key, id, attempt, number FROM jobs";
+        tx.execute(queue, &[]).await
+    };
+    site.store().write(lost).await.unwrap();
+    let elsewhere = async |tx: &mut Tx<'_>| {
+        let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+                   WHERE datname = current_database() AND pid <> pg_backend_pid()";
+        tx.rows(sql, &[]).await.map(drop)
+    };
+    database.open().read(elsewhere).await.unwrap();
+    check_stale(&site.say(&job, 1, Word::Started).await);
+    let again = claim(&site, 2).await;
+    assert_eq!((again.job, again.claim), (job.job, 1));
+    assert_eq!(site.finish(&again, 2, Conclusion::Success).await, Answer::Accepted);
+}

@@ -13,7 +13,7 @@ use kiln_store::claims::Asking;
 use kiln_store::runs::{Answer, Happened, JobNews, Refused, Runs, Word};
 use kiln_store::{Store, Traffic, Tx};
 use kiln_testkit::fleet::{Deed, Fleet};
-use kiln_testkit::runs::{FORGET, Pushed, SYSTEM, Site, add_repository, somebody};
+use kiln_testkit::runs::{Pushed, SYSTEM, Site, add_repository, like_others, somebody};
 use kiln_testkit::shapes::{Action, RunShape, actions, runs};
 use proptest::prelude::*;
 
@@ -167,7 +167,6 @@ impl Both {
     async fn wake(&mut self) {
         self.sql("UPDATE timers SET at = 1").await;
         self.sql("UPDATE jobs SET wake_at = 1 WHERE state = 'backoff'").await;
-        self.sql(FORGET).await;
         while self.site.runs.wake().await.unwrap().taken > 0 {}
         self.fleet.wake();
     }
@@ -297,7 +296,10 @@ impl Both {
     }
 
     async fn sql(&self, text: &'static str) {
-        let work = async move |tx: &mut Tx<'_>| tx.execute(text, &[]).await;
+        let work = async move |tx: &mut Tx<'_>| {
+            like_others(tx).await?;
+            tx.execute(text, &[]).await
+        };
         self.site.store().write(work).await.unwrap();
     }
 }

@@ -7,7 +7,7 @@ use kiln_core::run::Conclusion;
 use kiln_store::Tx;
 use kiln_store::runs::{Happened, JobNews, Word};
 
-use crate::runs::{FORGET, Site};
+use crate::runs::{Site, like_others};
 
 /// The runner that does what is left.
 const RUNNER: i64 = 1_000;
@@ -23,7 +23,6 @@ pub async fn drain(site: &Site) {
             pass_time(site, "UPDATE outbox SET due_at = 1 WHERE parked_at IS NULL").await;
             while site.runs.carry_out().await.expect("the database is there") > 0 {}
             pass_time(site, "UPDATE jobs SET wake_at = 1 WHERE state = 'backoff'").await;
-            pass_time(site, FORGET).await;
             pass_time(site, "UPDATE timers SET at = 1").await;
             while site.runs.wake().await.expect("the database is there").taken > 0 {}
             work(site).await;
@@ -38,7 +37,10 @@ pub async fn lose_runners(site: &Site) {
 }
 
 async fn pass_time(site: &Site, sql: &'static str) {
-    let work = async move |tx: &mut Tx<'_>| tx.execute(sql, &[]).await;
+    let work = async move |tx: &mut Tx<'_>| {
+        like_others(tx).await?;
+        tx.execute(sql, &[]).await
+    };
     site.store().write(work).await.expect("the database is there");
 }
 
