@@ -22,7 +22,7 @@ pub(super) const SILENCE: u64 = 6_000;
 pub(super) struct Waiting {
     pub(super) server: usize,
     pub(super) ticket: u64,
-    pub(super) done: Done,
+    pub(super) done: Vec<Done>,
     pub(super) signals: Vec<Signal>,
 }
 
@@ -67,23 +67,24 @@ impl Database {
         Timestamp((EPOCH + now).saturating_add_signed(self.ahead))
     }
 
-    /// Does it in memory. Returns what must go out at once, which is nothing unless a bug is planted.
-    pub(super) fn perform(
-        &mut self,
-        now: u64,
-        server: usize,
-        ticket: u64,
-        work: &Work,
-    ) -> (Done, Option<Waiting>) {
+    /// Does a part of a transaction in memory. Adds the hints that are due when all of it is on the disk.
+    pub(super) fn perform(&mut self, now: u64, work: &Work, signals: &mut Vec<Signal>) -> Done {
         let now = self.clock(now);
-        let mut tx = Tx { rows: &mut self.rows, now, rules: self.rules, signals: Vec::new() };
+        let signals_before = std::mem::take(signals);
+        let mut tx = Tx { rows: &mut self.rows, now, rules: self.rules, signals: signals_before };
         let done = tx.perform(work);
-        let waiting = Waiting { server, ticket, done: done.clone(), signals: tx.signals };
+        *signals = tx.signals;
+        done
+    }
+
+    /// Keeps an answer until the disk has what it says. Returns what must go out at once, which is nothing unless a
+    /// bug is planted.
+    pub(super) fn answer_later(&mut self, waiting: Waiting) -> Option<Waiting> {
         if self.rules.has(Bug::AnswerBeforeCommit) {
-            return (done, Some(waiting));
+            return Some(waiting);
         }
         self.waiting.push(waiting);
-        (done, None)
+        None
     }
 
     /// Begins to flush, unless that is under way. Returns whether it did.

@@ -30,13 +30,14 @@ pub(super) enum Message {
     Refused {
         id: u64,
     },
+    /// All of it happens with one commit.
     Transact {
         ticket: u64,
-        work: Work,
+        works: Vec<Work>,
     },
     Transacted {
         ticket: u64,
-        done: Done,
+        done: Vec<Done>,
     },
     Notify(Vec<Signal>),
     /// A server asks to lead, or to go on leading; it says when it asked, by its own clock.

@@ -2,20 +2,22 @@
 //!
 //! It remembers nothing that matters: polls, ends that it heard, who leads. A restart costs time alone.
 
+mod polls;
+
 use std::collections::BTreeMap;
 
 use kiln_core::id::JobId;
 use kiln_core::run::Conclusion;
 
-use super::bug::Bug;
 use super::database::SILENCE;
-use super::kiln::{Asking, Done, Given, LEASE, News, Rules, Signal, Task, Word, Work};
+use super::kiln::{Done, LEASE, News, Rules, Signal, Task, Word, Work};
 use super::message::{Actor, Answer, Ask, Message, Out, Timer};
+use polls::Poll;
+
+pub(super) use polls::LONGEST_POLL;
 
 /// How long a transaction may take.
 const PATIENCE: u64 = 8_000;
-/// How long a poll waits for work.
-pub(super) const LONGEST_POLL: u64 = 50_000;
 const ASK_TO_LEAD: u64 = 2_000;
 const REAP: u64 = 5_000;
 const RING: u64 = 3_000;
@@ -34,18 +36,6 @@ enum Then {
     Reap,
     Tasks,
     Nothing,
-}
-
-/// A runner that waits for work.
-#[derive(Debug)]
-struct Poll {
-    from: Actor,
-    request: u64,
-    asking: Asking,
-    asleep: bool,
-    /// Something happened while it asked.
-    nudged: bool,
-    over: bool,
 }
 
 #[derive(Debug)]
@@ -141,41 +131,19 @@ impl Server {
                 Work::News(news)
             }
         };
-        self.transact(work, Then::Answer { to: from, request: id, ended }, out);
+        self.transact(vec![work], Then::Answer { to: from, request: id, ended }, out);
     }
 
-    fn transact(&mut self, work: Work, then: Then, out: &mut Out) {
+    fn transact(&mut self, works: Vec<Work>, then: Then, out: &mut Out) {
         self.count += 1;
         self.tickets.insert(self.count, then);
-        out.send(Actor::Database, Message::Transact { ticket: self.count, work });
+        out.send(Actor::Database, Message::Transact { ticket: self.count, works });
         out.after(PATIENCE, Timer::Overdue(self.count));
     }
 
-    fn poll(&mut self, from: Actor, request: u64, asking: Asking, out: &mut Out) {
-        self.count += 1;
-        let poll = Poll { from, request, asking, asleep: false, nudged: false, over: false };
-        self.polls.insert(self.count, poll);
-        out.after(LONGEST_POLL, Timer::PollEnds(self.count));
-        self.ask(out);
-    }
-
-    /// Asks for all who are awake, unless a question is under way.
-    fn ask(&mut self, out: &mut Out) {
-        if self.asking {
-            return;
-        }
-        let awake = self.polls.iter().filter(|(_, poll)| !poll.asleep);
-        let (polls, asking): (Vec<u64>, Vec<Asking>) =
-            awake.map(|(number, poll)| (*number, poll.asking.clone())).unzip();
-        if polls.is_empty() {
-            return;
-        }
-        self.asking = true;
-        self.transact(Work::Claim(asking), Then::Polls(polls), out);
-    }
-
-    fn transacted(&mut self, ticket: u64, done: Done, out: &mut Out) {
+    fn transacted(&mut self, ticket: u64, mut done: Vec<Done>, out: &mut Out) {
         let Some(then) = self.tickets.remove(&ticket) else { return };
+        let Some(done) = done.pop() else { return };
         match (then, done) {
             (Then::Answer { to, request, ended }, done) => {
                 if let (Some((job, claim, conclusion)), Done::Accepted) = (ended, &done) {
@@ -184,13 +152,7 @@ impl Server {
                 let answer = answer(done);
                 out.send(to, Message::Response { id: request, answer });
             }
-            (Then::Polls(polls), Done::Given(given)) => {
-                self.asking = false;
-                for (poll, given) in polls.into_iter().zip(given) {
-                    self.offered(poll, given, out);
-                }
-                self.ask(out);
-            }
+            (Then::Polls(polls), Done::Given(offers)) => self.answered(polls, offers, out),
             (Then::Reap, Done::Expired(jobs)) if !jobs.is_empty() => {
                 self.expired = jobs;
                 out.after(BUSY, Timer::ReapFound);
@@ -204,46 +166,26 @@ impl Server {
         }
     }
 
-    fn offered(&mut self, number: u64, given: Option<Given>, out: &mut Out) {
-        let Some(poll) = self.polls.get_mut(&number) else { return };
-        if given.is_some() || poll.over {
-            let (to, id) = (poll.from, poll.request);
-            out.send(to, Message::Response { id, answer: Answer::Job(given) });
-            self.polls.remove(&number);
-            return;
-        }
-        poll.asleep = !std::mem::take(&mut poll.nudged);
-    }
-
     /// Does the next task that it took, one after the other.
     fn next_task(&mut self, out: &mut Out) {
         if self.tasks.is_empty() {
             return;
         }
         let task = self.tasks.remove(0);
-        self.transact(Work::DoTask(task), Then::Tasks, out);
+        self.transact(vec![Work::DoTask(task)], Then::Tasks, out);
     }
 
     fn signals(&mut self, signals: &[Signal], out: &mut Out) {
         for signal in signals {
             match signal {
                 Signal::Work => self.wake(out),
-                Signal::Outbox => self.transact(Work::TakeTasks, Then::Tasks, out),
+                Signal::Outbox => self.transact(vec![Work::TakeTasks], Then::Tasks, out),
                 Signal::Timer if self.is_leader(out.now) => {
-                    self.transact(Work::Ring, Then::Nothing, out);
+                    self.transact(vec![Work::Ring], Then::Nothing, out);
                 }
                 Signal::Timer => {}
             }
         }
-    }
-
-    /// There may be work.
-    fn wake(&mut self, out: &mut Out) {
-        for poll in self.polls.values_mut() {
-            poll.asleep = false;
-            poll.nudged = self.asking && !self.rules.has(Bug::LostWakeUp);
-        }
-        self.ask(out);
     }
 
     pub(super) fn remind(&mut self, timer: Timer, out: &mut Out) {
@@ -256,47 +198,38 @@ impl Server {
             Timer::Reap => {
                 let patient = out.now.saturating_sub(self.heard_since) >= LEASE;
                 if self.is_leader(out.now) && patient {
-                    self.transact(Work::Expired, Then::Reap, out);
+                    self.transact(vec![Work::Expired], Then::Reap, out);
                 }
                 out.after(REAP, Timer::Reap);
             }
             Timer::ReapFound => {
                 let jobs = std::mem::take(&mut self.expired);
-                self.transact(Work::Reap(jobs), Then::Nothing, out);
+                self.transact(vec![Work::Reap(jobs)], Then::Nothing, out);
             }
             Timer::Ring => {
                 if self.is_leader(out.now) {
-                    self.transact(Work::Ring, Then::Nothing, out);
+                    self.transact(vec![Work::Ring], Then::Nothing, out);
                 }
                 out.after(RING, Timer::Ring);
             }
             Timer::Outbox => {
-                self.transact(Work::TakeTasks, Then::Tasks, out);
+                self.transact(vec![Work::TakeTasks], Then::Tasks, out);
                 out.after(OUTBOX, Timer::Outbox);
             }
             Timer::GiveUp => {
                 if self.is_leader(out.now) {
-                    self.transact(Work::GiveUp, Then::Nothing, out);
+                    self.transact(vec![Work::GiveUp], Then::Nothing, out);
                 }
                 out.after(GIVE_UP, Timer::GiveUp);
             }
             Timer::Look => {
                 if self.rules.looks_again() {
-                    self.wake(out);
+                    self.wake_all(out);
                 }
                 out.after(LOOK, Timer::Look);
             }
             Timer::PollEnds(number) => self.end_poll(number, out),
             _ => {}
-        }
-    }
-
-    /// A poll that asks at this moment waits for its answer: it may hold a job.
-    fn end_poll(&mut self, number: u64, out: &mut Out) {
-        let Some(poll) = self.polls.get_mut(&number) else { return };
-        poll.over = true;
-        if poll.asleep {
-            self.offered(number, None, out);
         }
     }
 
@@ -308,16 +241,7 @@ impl Server {
             Then::Answer { to, request: id, .. } => {
                 out.send(to, Message::Response { id, answer: Answer::Unavailable });
             }
-            Then::Polls(polls) => {
-                self.asking = false;
-                for number in polls {
-                    if let Some(poll) = self.polls.remove(&number) {
-                        let (to, id) = (poll.from, poll.request);
-                        out.send(to, Message::Response { id, answer: Answer::Unavailable });
-                    }
-                }
-                self.ask(out);
-            }
+            Then::Polls(polls) => self.unanswered(polls, out),
             // What was taken comes again when the patience of the outbox is over.
             Then::Tasks => self.tasks.clear(),
             Then::Reap | Then::Nothing => {}

@@ -45,11 +45,11 @@ pub(super) fn transaction(server: usize, work: &Work, done: &Done) -> Option<Str
     let what = match (work, done) {
         (Work::Create { key, .. }, done) => format!("create for trigger {key}: {done:?}"),
         (Work::Claim(asking), Done::Given(given)) => {
-            if given.iter().all(Option::is_none) {
+            if given.iter().all(|offered| offered.job.is_none()) {
                 return None;
             }
             let pairs = asking.iter().zip(given).filter_map(|(asking, given)| {
-                let given = given.as_ref()?;
+                let given = given.job.as_ref()?;
                 Some(format!(
                     "runner {} gets job {} claim {} (run {} leg {})",
                     asking.runner, given.job, given.claim, given.run, given.leg

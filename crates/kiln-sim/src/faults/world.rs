@@ -14,7 +14,7 @@ use super::bug::Bug;
 use super::calamity::{self, Calamity, Fault};
 use super::database::{Database, Waiting};
 use super::history::History;
-use super::kiln::{Rules, Signal, Work};
+use super::kiln::{Done, Rules, Signal, Work};
 use super::message::{Actor, Mark, Message, Out, Timer};
 use super::network::Network;
 use super::people::People;
@@ -278,9 +278,9 @@ impl World {
             (Actor::Server(number), message) => self.servers[number].hear(from, message, &mut out),
             (Actor::Runner(number), message) => self.runners[number].hear(message, &mut out),
             (Actor::People, message) => self.people.hear(message, &mut out),
-            (Actor::Database, Message::Transact { ticket, work }) => {
+            (Actor::Database, Message::Transact { ticket, works }) => {
                 if let Actor::Server(server) = from {
-                    self.transact(server, ticket, &work);
+                    self.transact(server, ticket, &works);
                 }
             }
             (Actor::Database, Message::Lead { asked }) => {
@@ -341,9 +341,20 @@ impl World {
         }
     }
 
-    fn transact(&mut self, server: usize, ticket: u64, work: &Work) {
+    /// What shares a commit is looked at piece by piece, and answered as a whole.
+    fn transact(&mut self, server: usize, ticket: u64, works: &[Work]) {
+        let mut signals = Vec::new();
+        let done = works.iter().map(|work| self.perform(server, work, &mut signals)).collect();
+        if let Some(waiting) = self.database.answer_later(Waiting { server, ticket, done, signals })
+        {
+            self.answer(waiting);
+        }
+        self.flush();
+    }
+
+    fn perform(&mut self, server: usize, work: &Work, signals: &mut Vec<Signal>) -> Done {
         let before = self.database.rows.clone();
-        let (done, at_once) = self.database.perform(self.now, server, ticket, work);
+        let done = self.database.perform(self.now, work, signals);
         if let Some(line) = told::transaction(server, work, &done) {
             self.note(&line);
         }
@@ -358,10 +369,7 @@ impl World {
         if grown || runs.into_iter().any(|(before, after)| !Rc::ptr_eq(before, after)) {
             self.last_change = self.now;
         }
-        if let Some(waiting) = at_once {
-            self.answer(waiting);
-        }
-        self.flush();
+        done
     }
 
     fn flush(&mut self) {

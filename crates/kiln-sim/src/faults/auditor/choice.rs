@@ -11,7 +11,7 @@ impl Auditor {
     pub(super) fn offers(&mut self, step: &Step<'_>) {
         let (Work::Claim(asking), Done::Given(given)) = (step.work, step.done) else { return };
         self.held_back(step);
-        for (question, _) in asking.iter().zip(given).filter(|(_, given)| given.is_none()) {
+        for (question, _) in asking.iter().zip(given).filter(|(_, given)| given.job.is_none()) {
             if question.single_use && self.has_begun(question.runner) {
                 continue;
             }

@@ -40,16 +40,25 @@ pub(in crate::faults) struct Given {
     pub(in crate::faults) retries: u32,
 }
 
+/// What a runner gets.
+#[derive(Debug, Clone, Default)]
+pub(in crate::faults) struct Offered {
+    pub(in crate::faults) job: Option<Given>,
+    /// Whether it could have had any: not if it is drained, or had its single job.
+    pub(in crate::faults) may_have: bool,
+}
+
 type Chosen = Pick<LegNo>;
 
 impl Tx<'_> {
-    pub(super) fn claim(&mut self, asking: &[Asking]) -> Vec<Option<Given>> {
+    pub(super) fn claim(&mut self, asking: &[Asking]) -> Vec<Offered> {
+        let may_have: Vec<bool> = asking.iter().map(|question| self.may_have(question)).collect();
         let mut answers: Vec<Option<Given>> =
             asking.iter().map(|question| self.answered_before(question)).collect();
-        let wants: Vec<u32> = asking
+        let wants: Vec<u32> = may_have
             .iter()
             .zip(&answers)
-            .map(|(question, answer)| u32::from(answer.is_none() && self.may_have(question)))
+            .map(|(may_have, answer)| u32::from(answer.is_none() && *may_have))
             .collect();
         let is_open =
             |lane: &&Lane| self.rules.has(Bug::PauseBypass) || !self.rows.paused.contains(&lane.3);
@@ -65,7 +74,8 @@ impl Tx<'_> {
         if self.rules.has(Bug::DoubleClaim) {
             share(asking, &mut answers);
         }
-        answers
+        let offers = answers.into_iter().zip(may_have);
+        offers.map(|(job, may_have)| Offered { job, may_have }).collect()
     }
 
     fn answered_before(&self, question: &Asking) -> Option<Given> {

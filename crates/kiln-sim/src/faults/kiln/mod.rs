@@ -23,7 +23,7 @@ use super::bug::Bug;
 use super::workload::Asked;
 use evaluator::Model;
 
-pub(super) use claim::{Asking, Given};
+pub(super) use claim::{Asking, Given, Offered};
 pub(super) use rows::{Command, JobRow, Lane, Lease, Order, Rows, RunRows, Task, What};
 
 /// How long a lease is good, in milliseconds.
@@ -123,7 +123,8 @@ pub(super) enum Done {
     Attempt(u32),
     Accepted,
     Refused(String),
-    Given(Vec<Option<Given>>),
+    /// To each question.
+    Given(Vec<Offered>),
     /// For each job that was named: until when, and what to do about it; nothing if it is gone.
     Held(Vec<Option<(Timestamp, Option<Command>)>>),
     Expired(Vec<JobId>),

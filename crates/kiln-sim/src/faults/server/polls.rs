@@ -1,0 +1,176 @@
+//! Runners that wait for work at a server.
+//!
+//! When work comes, one of each kind is woken. Whoever was woken and gets a job wakes more of its kind, and whoever
+//! goes without having got one wakes another in its place.
+
+use super::{Server, Then};
+use crate::faults::bug::Bug;
+use crate::faults::kiln::{Asking, Offered, Work};
+use crate::faults::message::{Actor, Answer, Message, Out, Timer};
+
+/// How long a poll waits for work.
+pub(in crate::faults) const LONGEST_POLL: u64 = 50_000;
+
+/// A runner that waits for work.
+#[derive(Debug)]
+pub(super) struct Poll {
+    from: Actor,
+    request: u64,
+    asking: Asking,
+    waits: Waits,
+    /// Work came while it asked, and there was nobody else to wake.
+    nudged: bool,
+    over: bool,
+    /// How many were woken in a row before it; none if nobody woke it.
+    woken: Option<u32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waits {
+    /// It asks, or will with the next question.
+    No,
+    Asleep,
+    /// It may have nothing: it must not be woken in the place of one that can work.
+    Apart,
+}
+
+impl Server {
+    pub(super) fn poll(&mut self, from: Actor, request: u64, asking: Asking, out: &mut Out) {
+        self.count += 1;
+        let poll = Poll {
+            from,
+            request,
+            asking,
+            waits: Waits::No,
+            nudged: false,
+            over: false,
+            woken: None,
+        };
+        self.polls.insert(self.count, poll);
+        out.after(LONGEST_POLL, Timer::PollEnds(self.count));
+        self.ask(out);
+    }
+
+    /// Asks for all who are awake, unless a question is under way.
+    fn ask(&mut self, out: &mut Out) {
+        if self.asking {
+            return;
+        }
+        let awake = self.polls.iter().filter(|(_, poll)| poll.waits == Waits::No);
+        let (polls, asking): (Vec<u64>, Vec<Asking>) =
+            awake.map(|(number, poll)| (*number, poll.asking.clone())).unzip();
+        if polls.is_empty() {
+            return;
+        }
+        self.asking = true;
+        self.transact(vec![Work::Claim(asking)], Then::Polls(polls), out);
+    }
+
+    pub(super) fn answered(&mut self, polls: Vec<u64>, offers: Vec<Offered>, out: &mut Out) {
+        self.asking = false;
+        for (poll, offered) in polls.into_iter().zip(offers) {
+            self.offered(poll, offered, out);
+        }
+        self.ask(out);
+    }
+
+    fn offered(&mut self, number: u64, Offered { job, may_have }: Offered, out: &mut Out) {
+        let Some(poll) = self.polls.get_mut(&number) else { return };
+        let (nudged, woken) = (std::mem::take(&mut poll.nudged), poll.woken.take());
+        if job.is_some() || poll.over {
+            let (to, id) = (poll.from, poll.request);
+            out.send(to, Message::Response { id, answer: Answer::Job(job) });
+            let asking = self.polls.remove(&number).expect("it was there just now").asking;
+            match woken {
+                Some(0) if job.is_some() => self.wake_alike(&asking, 1, 1),
+                Some(row) if job.is_some() => self.wake_alike(&asking, 2, row + 1),
+                Some(row) => self.wake_alike(&asking, 1, row),
+                None => {}
+            }
+        } else if !may_have {
+            poll.waits = Waits::Apart;
+            if let Some(row) = woken {
+                let asking = poll.asking.clone();
+                self.wake_alike(&asking, 1, row);
+            }
+        } else if nudged {
+            poll.woken = Some(0);
+        } else {
+            poll.waits = Waits::Asleep;
+        }
+    }
+
+    /// The database does not answer those who asked.
+    pub(super) fn unanswered(&mut self, polls: Vec<u64>, out: &mut Out) {
+        self.asking = false;
+        for number in polls {
+            if let Some(poll) = self.polls.remove(&number) {
+                let (to, id) = (poll.from, poll.request);
+                out.send(to, Message::Response { id, answer: Answer::Unavailable });
+                if let Some(row) = poll.woken {
+                    self.wake_alike(&poll.asking, 1, row);
+                }
+            }
+        }
+        self.ask(out);
+    }
+
+    /// There may be work for one of each kind, and for those who could have none before.
+    pub(super) fn wake(&mut self, out: &mut Out) {
+        let mut kinds: Vec<Asking> = Vec::new();
+        for poll in self.polls.values_mut() {
+            if poll.waits == Waits::Apart {
+                poll.waits = Waits::No;
+            }
+            if !kinds.iter().any(|kind| is_alike(kind, &poll.asking)) {
+                kinds.push(poll.asking.clone());
+            }
+        }
+        for kind in kinds {
+            self.wake_alike(&kind, 1, 0);
+        }
+        self.ask(out);
+    }
+
+    /// Hints may get lost: all look by themselves.
+    pub(super) fn wake_all(&mut self, out: &mut Out) {
+        for poll in self.polls.values_mut() {
+            poll.nudged = self.asking;
+            if std::mem::replace(&mut poll.waits, Waits::No) == Waits::Asleep {
+                poll.woken = Some(0);
+            }
+        }
+        self.ask(out);
+    }
+
+    /// Wakes up to so many of a kind; if fewer sleep, those who are asking have to ask again.
+    fn wake_alike(&mut self, kind: &Asking, mut count: u32, row: u32) {
+        let misses = self.asking && !self.rules.has(Bug::LostWakeUp);
+        let mut alike: Vec<&mut Poll> =
+            self.polls.values_mut().filter(|poll| is_alike(kind, &poll.asking)).collect();
+        for poll in &mut alike {
+            if poll.waits == Waits::Asleep && count > 0 {
+                poll.waits = Waits::No;
+                poll.woken = Some(row);
+                count -= 1;
+            }
+        }
+        for poll in alike.into_iter().filter(|poll| poll.waits == Waits::No) {
+            poll.nudged |= misses && count > 0;
+        }
+    }
+
+    /// A poll that asks at this moment waits for its answer: it may hold a job.
+    pub(super) fn end_poll(&mut self, number: u64, out: &mut Out) {
+        let Some(poll) = self.polls.get_mut(&number) else { return };
+        poll.over = true;
+        if poll.waits != Waits::No {
+            self.offered(number, Offered::default(), out);
+        }
+    }
+}
+
+/// Whether they may take the same jobs: if one gets nothing, neither would the other.
+fn is_alike(one: &Asking, other: &Asking) -> bool {
+    (&one.capabilities, one.org) == (&other.capabilities, other.org)
+}
