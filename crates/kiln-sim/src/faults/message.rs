@@ -73,7 +73,7 @@ pub(super) enum Answer {
     Refused(String),
     /// Something is wrong, and may be better later. It may have happened all the same.
     Unavailable,
-    Job(Option<Given>),
+    Jobs(Vec<Given>),
     Held(Vec<Option<(Timestamp, Option<Command>)>>),
 }
 
@@ -95,6 +95,8 @@ pub(super) enum Timer {
     PollEnds(u64),
     /// A runner: asks for work.
     Ask,
+    /// A runner: gives the next job of an answer its place.
+    Place,
     Beat,
     /// A runner: a job is through, or has been cancelled for long enough.
     Finish(JobId, u32),

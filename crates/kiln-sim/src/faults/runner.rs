@@ -1,7 +1,7 @@
 //! A runner: it asks for work, does it whether or not a server is there, and tells how it went until it is
 //! heard. What it has to tell is on its disk, so that the next process tells it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use kiln_core::id::JobId;
 use kiln_core::run::Conclusion;
@@ -61,6 +61,8 @@ pub(super) struct Runner {
     running: BTreeMap<(JobId, u32), bool>,
     requests: BTreeMap<u64, About>,
     nonce: Option<u64>,
+    /// Jobs of an answer that have no place yet.
+    handed: VecDeque<Given>,
     pause: u64,
     beating: bool,
     /// Since when it could take one more job.
@@ -91,6 +93,7 @@ impl Runner {
             running: BTreeMap::new(),
             requests: BTreeMap::new(),
             nonce: None,
+            handed: VecDeque::new(),
             pause: FIRST_PAUSE,
             beating: false,
             free_since: None,
@@ -130,6 +133,8 @@ impl Runner {
         }
         self.requests.clear();
         self.nonce = None;
+        // Nobody tells of these: they go back when their leases run out.
+        self.handed.clear();
         self.pause = FIRST_PAUSE;
         self.beating = false;
         self.free_since = None;
@@ -140,8 +145,12 @@ impl Runner {
         self.spool.is_empty()
     }
 
+    fn free_slots(&self) -> usize {
+        if self.spent { 0 } else { self.spec.slots.saturating_sub(self.running.len()) }
+    }
+
     fn has_room(&self) -> bool {
-        self.running.len() < self.spec.slots && !self.spent
+        self.free_slots() > 0
     }
 
     fn note_room(&mut self, now: u64) {
@@ -160,6 +169,7 @@ impl Runner {
     pub(super) fn remind(&mut self, timer: Timer, out: &mut Out) {
         match timer {
             Timer::Ask => self.ask(out),
+            Timer::Place => self.place(out),
             Timer::Beat => {
                 self.beating = false;
                 self.beat(out);
@@ -186,13 +196,11 @@ impl Runner {
         let Some(about) = self.requests.remove(&id) else { return };
         match (about, answer) {
             (about, Answer::Unavailable) => self.failed(&about, out),
-            (About::Work, Answer::Job(given)) => {
+            (About::Work, Answer::Jobs(jobs)) => {
                 self.nonce = None;
                 self.pause = FIRST_PAUSE;
-                if let Some(given) = given {
-                    self.take(given, out);
-                }
-                out.after(1, Timer::Ask);
+                self.handed = jobs.into();
+                self.place(out);
             }
             (About::Beat(named), Answer::Held(held)) => {
                 for (name, held) in named.into_iter().zip(held) {
@@ -205,12 +213,14 @@ impl Runner {
         self.note_room(out.now);
     }
 
-    /// Asks for work, with the same nonce until there is an answer.
+    /// Asks for work, with the same nonce until there is an answer. What is wanted may change meanwhile.
     fn ask(&mut self, out: &mut Out) {
         let asks = self.requests.values().any(|about| matches!(about, About::Work));
-        if asks || !self.has_room() {
+        if asks || !self.handed.is_empty() || !self.has_room() {
             return;
         }
+        let want =
+            if self.spec.several { u32::try_from(self.free_slots()).unwrap_or(1) } else { 1 };
         let nonce = match self.nonce {
             Some(nonce) => nonce,
             None => self.random.next(),
@@ -222,16 +232,33 @@ impl Runner {
             capabilities: self.spec.capabilities.clone(),
             org: self.spec.org,
             single_use: self.spec.single_use,
+            want,
         };
         self.request(Ask::Claim(asking), About::Work, LONGEST_POLL + PATIENCE, out);
     }
 
-    fn take(&mut self, given: Given, out: &mut Out) {
+    /// Gives the jobs of an answer their places, one after the other. Only then it is known whether there is room for
+    /// more.
+    fn place(&mut self, out: &mut Out) {
+        let others = self.handed.len() > 1;
+        if let Some(given) = self.handed.pop_front() {
+            self.take(given, others, out);
+        }
+        if self.handed.is_empty() {
+            out.after(1, Timer::Ask);
+        } else {
+            out.after(self.random.below(10), Timer::Place);
+        }
+    }
+
+    fn take(&mut self, given: Given, others: bool, out: &mut Out) {
         let name = (given.job, given.claim);
         if self.spool.contains_key(&name) {
             return;
         }
-        let back = !self.has_room() || self.random.chance(2, 100);
+        // Its disk may be full by then, above all with several at once.
+        let full = self.random.chance(if others { 10 } else { 2 }, 100);
+        let back = !self.has_room() || full;
         // One job is all it takes, even if it gives that back.
         self.spent |= self.spec.single_use;
         let end = back.then_some(Word::Returned);

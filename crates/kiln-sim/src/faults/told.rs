@@ -1,6 +1,6 @@
 //! What happens, in short lines.
 
-use super::kiln::{Done, Work};
+use super::kiln::{Done, Given, Work};
 use super::message::{Actor, Answer, Ask, Mark, Message};
 
 /// A message that arrives; nothing when it is not worth a line.
@@ -26,14 +26,19 @@ fn actor(actor: Actor) -> String {
 fn asked(ask: &Ask) -> String {
     match ask {
         Ask::Trigger { key, .. } => format!("for a run, trigger {key}"),
-        Ask::Claim(asking) => format!("for work, nonce {:x}", asking.nonce),
+        Ask::Claim(asking) => {
+            format!("for work, up to {}, nonce {:x}", asking.want, asking.nonce)
+        }
         other => format!("{other:?}"),
     }
 }
 
 fn answered(answer: &Answer) -> String {
     match answer {
-        Answer::Job(Some(given)) => format!("job {} claim {}", given.job, given.claim),
+        Answer::Jobs(jobs) => {
+            let name = |given: &Given| format!("job {} claim {}", given.job, given.claim);
+            format!("[{}]", jobs.iter().map(name).collect::<Vec<_>>().join(", "))
+        }
         Answer::Ended(end) => format!("that it heard {end:?} before"),
         Answer::Refused(reason) => format!("no: {reason}"),
         other => format!("{other:?}"),
@@ -45,17 +50,19 @@ pub(super) fn transaction(server: usize, work: &Work, done: &Done) -> Option<Str
     let what = match (work, done) {
         (Work::Create { key, .. }, done) => format!("create for trigger {key}: {done:?}"),
         (Work::Claim(asking), Done::Given(given)) => {
-            if given.iter().all(|offered| offered.job.is_none()) {
+            if given.iter().all(|offered| offered.jobs.is_empty()) {
                 return None;
             }
-            let pairs = asking.iter().zip(given).filter_map(|(asking, given)| {
-                let given = given.job.as_ref()?;
-                Some(format!(
-                    "runner {} gets job {} claim {} (run {} leg {})",
-                    asking.runner, given.job, given.claim, given.run, given.leg
-                ))
+            let name = |runner: u64, given: &Given| {
+                format!(
+                    "runner {runner} gets job {} claim {} (run {} leg {})",
+                    given.job, given.claim, given.run, given.leg
+                )
+            };
+            let all = asking.iter().zip(given).flat_map(|(asking, offered)| {
+                offered.jobs.iter().map(|given| name(asking.runner, given))
             });
-            pairs.collect::<Vec<_>>().join(", ")
+            all.collect::<Vec<_>>().join(", ")
         }
         (Work::Expired, Done::Expired(jobs)) if jobs.is_empty() => return None,
         (Work::TakeTasks, Done::Tasks(tasks)) if tasks.is_empty() => return None,

@@ -77,6 +77,8 @@ pub(super) struct Spec {
     pub(super) org: Option<OrgId>,
     pub(super) slots: usize,
     pub(super) single_use: bool,
+    /// Whether it speaks protocol 3: several jobs with one question, and several ends with one request.
+    pub(super) several: bool,
     /// How fast its clock goes, in thousandths.
     pub(super) pace: u64,
 }
@@ -169,12 +171,12 @@ fn hold_back(random: &mut Random, runners: u64, acts: &mut Vec<Act>) {
 /// Long after faults have ceased, when those who are left sleep until they are woken: a repository is paused, asked
 /// for work, and resumed. Nothing but the resume can wake them soon.
 fn siestas(random: &mut Random, first: u64, acts: &mut Vec<Act>) {
-    let plan = Arc::new(plans::plain());
     let mut start = CALM + 95_000;
     for key in first..first + random.below(3) {
+        let plan = Arc::new(plans::plain(random.below(5)));
         let repo = i64::try_from(1 + random.below(3)).unwrap_or(1);
         let (org, repo) = (OrgId(1 + repo % 2), RepoId(repo));
-        let asked = Asked { org, repo, plan: Arc::clone(&plan) };
+        let asked = Asked { org, repo, plan };
         let resumed = start + 5_000 + random.below(40_000);
         acts.push(Act { at: start, deed: Deed::Pause { repo, on: true } });
         acts.push(Act { at: start + 1_000, deed: Deed::Trigger { key, asked } });
@@ -217,13 +219,14 @@ fn spec(
     let words = labels.iter().map(|&label| label.to_owned()).collect();
     let offer = Offer { labels: words, ..Offer::default() };
     let capabilities = Capabilities::new(offer).expect("the labels are plain words");
-    let more = usize::from(random.chance(1, 3));
+    let more = usize::try_from(random.below(5) * random.below(2)).unwrap_or(0);
     Spec {
         labels: labels.to_vec(),
         capabilities: Rc::new(capabilities),
         org,
         slots: if single_use { 1 } else { 1 + more },
         single_use,
+        several: random.chance(2, 3),
         pace: 800 + random.below(400),
     }
 }

@@ -5,13 +5,18 @@ use kiln_core::plan::JobKind;
 use kiln_core::run::{LegNo, LegState};
 
 use super::{Auditor, Step};
-use crate::faults::kiln::{Asking, Done, Rows, RunRows, Work};
+use crate::faults::kiln::{Asking, Done, Given, Offered, Rows, RunRows, Work};
 
 impl Auditor {
     pub(super) fn offers(&mut self, step: &Step<'_>) {
         let (Work::Claim(asking), Done::Given(given)) = (step.work, step.done) else { return };
         self.held_back(step);
-        for (question, _) in asking.iter().zip(given).filter(|(_, given)| given.job.is_none()) {
+        for (question, offered) in asking.iter().zip(given) {
+            self.same_again(step, question, offered);
+        }
+        self.spread(step, asking, given);
+        let without = asking.iter().zip(given).filter(|(_, offered)| offered.jobs.is_empty());
+        for (question, _) in without {
             if question.single_use && self.has_begun(question.runner) {
                 continue;
             }
@@ -22,6 +27,58 @@ impl Auditor {
             if let Some(job) = withheld(step.after, question) {
                 let text = format!("runner {} got nothing, and job {job} waits", question.runner);
                 self.find("no work is withheld", text);
+            }
+        }
+    }
+
+    /// The same question has the same answer, and what was kept of it is what was answered.
+    fn same_again(&mut self, step: &Step<'_>, question: &Asking, offered: &Offered) {
+        const RULE: &str = "the same question has the same answer";
+        let kept = |rows: &Rows| -> Vec<(JobId, u32)> {
+            let own = rows.leases.iter().filter(|(_, lease)| {
+                (lease.runner, lease.nonce) == (question.runner, question.nonce)
+            });
+            own.map(|(job, lease)| (*job, lease.claim)).collect()
+        };
+        let (before, after) = (kept(step.before), kept(step.after));
+        let name = || format!("runner {}, nonce {:x}", question.runner, question.nonce);
+        if before.is_empty() {
+            if after.len() > question.want as usize {
+                let text = format!("{}: {after:?}, {} wanted", name(), question.want);
+                self.find("nobody gets more than it asked for", text);
+            }
+            return;
+        }
+        let mut given: Vec<_> = offered.jobs.iter().map(|job| (job.job, job.claim)).collect();
+        given.sort_unstable();
+        if after != before || given != before {
+            let text = format!("{} had {before:?}, and now {given:?} ({after:?})", name());
+            self.find(RULE, text);
+        }
+    }
+
+    /// Nobody gets several jobs while one that asks with it gets none, and could have had one of these.
+    fn spread(&mut self, step: &Step<'_>, asking: &[Asking], given: &[Offered]) {
+        let is_new = |job: &&Given| !step.before.leases.contains_key(&job.job);
+        for (greedy, several) in asking.iter().zip(given) {
+            let several: Vec<&Given> = several.jobs.iter().filter(is_new).collect();
+            if several.len() < 2 {
+                continue;
+            }
+            let fits =
+                |poor: &Asking, job: &Given| takes(poor, &step.after.runs[&job.run], job.leg);
+            let poor = asking.iter().zip(given).find(|(poor, offered)| {
+                let none = offered.may_have && offered.jobs.is_empty();
+                none && several.iter().any(|job| fits(poor, job))
+            });
+            if let Some((poor, _)) = poor {
+                let text = format!(
+                    "runner {} got {} jobs, and runner {} none",
+                    greedy.runner,
+                    several.len(),
+                    poor.runner
+                );
+                self.find("work spreads first", text);
             }
         }
     }
@@ -58,19 +115,22 @@ fn withheld(rows: &Rows, question: &Asking) -> Option<i64> {
     for run in rows.runs.values().filter(|run| !rows.paused.contains(&run.repo)) {
         let load = rows.loads.get(&run.org).copied().unwrap_or_default();
         let room = load.limit.is_none_or(|limit| load.running < limit);
-        if !room || question.org.is_some_and(|org| org != run.org) {
+        if !room {
             continue;
         }
         let queued = run.hood.legs.iter().filter(|(_, leg)| leg.state == LegState::Queued);
         for (number, _) in queued {
-            let has =
-                |label: &str| question.capabilities.offer().labels.iter().any(|it| it == label);
-            if label(run, *number).is_some_and(|label| has(&label)) {
+            if takes(question, run, *number) {
                 return Some(run.jobs[number].id.0);
             }
         }
     }
     None
+}
+
+fn takes(question: &Asking, run: &RunRows, leg: LegNo) -> bool {
+    let has = |label: String| question.capabilities.offer().labels.contains(&label);
+    question.org.is_none_or(|org| org == run.org) && label(run, leg).is_some_and(has)
 }
 
 /// The label that a job wants; nothing for a call.

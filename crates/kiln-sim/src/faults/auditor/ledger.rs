@@ -28,7 +28,7 @@ impl Ledger {
         match (step.work, step.done) {
             (Work::Claim(_), Done::Given(given)) => {
                 let until = Timestamp(step.now.0 + LEASE);
-                for given in given.iter().filter_map(|offered| offered.job) {
+                for given in given.iter().flat_map(|offered| &offered.jobs) {
                     self.until.entry((given.job, given.claim)).or_insert(until);
                 }
             }

@@ -23,6 +23,27 @@ pub(in crate::faults) struct Asking {
     pub(in crate::faults) capabilities: Rc<Capabilities>,
     pub(in crate::faults) org: Option<OrgId>,
     pub(in crate::faults) single_use: bool,
+    /// How many jobs it may have.
+    pub(in crate::faults) want: u32,
+}
+
+impl Asking {
+    /// Whether this is the same question, asked again.
+    pub(in crate::faults) fn repeats(&self, other: &Self) -> bool {
+        (self.runner, self.nonce) == (other.runner, other.nonce)
+    }
+
+    /// Whether both may take the same jobs: if one gets nothing, neither would the other.
+    pub(in crate::faults) fn is_alike(&self, other: &Self) -> bool {
+        (&self.capabilities, self.org) == (&other.capabilities, other.org)
+    }
+
+    /// Whether there can be jobs that both may take.
+    pub(in crate::faults) fn meets(&self, other: &Self) -> bool {
+        let labels = &other.capabilities.offer().labels;
+        let apart = self.org.zip(other.org).is_some_and(|(org, other)| org != other);
+        !apart && self.capabilities.offer().labels.iter().any(|label| labels.contains(label))
+    }
 }
 
 /// A job for a runner, with all that decides how it will go.
@@ -43,7 +64,7 @@ pub(in crate::faults) struct Given {
 /// What a runner gets.
 #[derive(Debug, Clone, Default)]
 pub(in crate::faults) struct Offered {
-    pub(in crate::faults) job: Option<Given>,
+    pub(in crate::faults) jobs: Vec<Given>,
     /// Whether it could have had any: not if it is drained, or had its single job.
     pub(in crate::faults) may_have: bool,
 }
@@ -53,13 +74,13 @@ type Chosen = Pick<LegNo>;
 impl Tx<'_> {
     pub(super) fn claim(&mut self, asking: &[Asking]) -> Vec<Offered> {
         let may_have: Vec<bool> = asking.iter().map(|question| self.may_have(question)).collect();
-        let mut answers: Vec<Option<Given>> =
+        let mut answers: Vec<Vec<Given>> =
             asking.iter().map(|question| self.answered_before(question)).collect();
-        let wants: Vec<u32> = may_have
-            .iter()
-            .zip(&answers)
-            .map(|(may_have, answer)| u32::from(answer.is_none() && *may_have))
-            .collect();
+        let first = first_of_their_kind(asking);
+        let wants = self.share_out(asking);
+        let is_new = |at: usize| may_have[at] && answers[at].is_empty() && first[at] == at;
+        let wants: Vec<u32> =
+            (0..).zip(wants).map(|(at, want)| if is_new(at) { want } else { 0 }).collect();
         let is_open =
             |lane: &&Lane| self.rules.has(Bug::PauseBypass) || !self.rows.paused.contains(&lane.3);
         let lanes: Vec<Lane> = self.rows.queue.keys().filter(is_open).copied().collect();
@@ -68,20 +89,31 @@ impl Tx<'_> {
         for pick in picks {
             let question = &asking[pick.asker];
             if let Some(given) = self.take(question, &pick, lane(&lanes, pick.lane)) {
-                answers[pick.asker] = Some(given);
+                answers[pick.asker].push(given);
             }
+        }
+        for (at, first) in first.into_iter().enumerate().filter(|(at, first)| at != first) {
+            answers[at] = answers[first].clone();
         }
         if self.rules.has(Bug::DoubleClaim) {
             share(asking, &mut answers);
         }
         let offers = answers.into_iter().zip(may_have);
-        offers.map(|(job, may_have)| Offered { job, may_have }).collect()
+        offers.map(|(jobs, may_have)| Offered { jobs, may_have }).collect()
     }
 
-    fn answered_before(&self, question: &Asking) -> Option<Given> {
+    fn answered_before(&self, question: &Asking) -> Vec<Given> {
         let same =
             |lease: &&Lease| lease.runner == question.runner && lease.nonce == question.nonce;
-        self.rows.leases.values().find(same).map(|lease| lease.given)
+        self.rows.leases.values().filter(same).map(|lease| lease.given).collect()
+    }
+
+    /// One job for each where runners of several kinds ask: those with the fewest choices are served first, and would
+    /// leave nothing to the others if each of them took several.
+    fn share_out(&self, asking: &[Asking]) -> Vec<u32> {
+        let alike = asking.windows(2).all(|pair| pair[0].is_alike(&pair[1]));
+        let most = if alike { u32::MAX } else { 1 };
+        asking.iter().map(|question| question.want.min(most)).collect()
     }
 
     fn may_have(&self, question: &Asking) -> bool {
@@ -240,17 +272,20 @@ impl Tx<'_> {
     }
 }
 
+/// For each question where it stands first: a runner that did not wait for its answer asks again.
+fn first_of_their_kind(asking: &[Asking]) -> Vec<usize> {
+    let first = |question: &Asking| asking.iter().position(|other| other.repeats(question));
+    (0..).zip(asking).map(|(at, question)| first(question).unwrap_or(at)).collect()
+}
+
 /// The planted mistake: whoever gets nothing has what another one like it has.
-fn share(asking: &[Asking], answers: &mut [Option<Given>]) {
+fn share(asking: &[Asking], answers: &mut [Vec<Given>]) {
     for at in 0..asking.len() {
-        let is_like = |other: &Asking| {
-            other.capabilities == asking[at].capabilities && other.org == asking[at].org
-        };
-        let given =
-            asking.iter().zip(&*answers).find(|(other, given)| given.is_some() && is_like(other));
-        let given = given.and_then(|(_, given)| *given);
-        if answers[at].is_none() && !asking[at].single_use {
-            answers[at] = given;
+        let mut others = asking.iter().zip(&*answers);
+        let given = others.find(|(other, jobs)| !jobs.is_empty() && other.is_alike(&asking[at]));
+        let given = given.map(|(_, jobs)| jobs.clone());
+        if answers[at].is_empty() && !asking[at].single_use {
+            answers[at] = given.unwrap_or_default();
         }
     }
 }

@@ -11,6 +11,9 @@ use crate::faults::message::{Actor, Answer, Message, Out, Timer};
 /// How long a poll waits for work.
 pub(in crate::faults) const LONGEST_POLL: u64 = 50_000;
 
+/// How many jobs are given with one answer.
+const MOST_AT_ONCE: u32 = 16;
+
 /// A runner that waits for work.
 #[derive(Debug)]
 pub(super) struct Poll {
@@ -58,12 +61,20 @@ impl Server {
         }
         let awake = self.polls.iter().filter(|(_, poll)| poll.waits == Waits::No);
         let (polls, asking): (Vec<u64>, Vec<Asking>) =
-            awake.map(|(number, poll)| (*number, poll.asking.clone())).unzip();
+            awake.map(|(number, poll)| (*number, self.question(poll))).unzip();
         if polls.is_empty() {
             return;
         }
         self.asking = true;
         self.transact(vec![Work::Claim(asking)], Then::Polls(polls), out);
+    }
+
+    /// Several jobs on one machine are slower than on several, of which some wait for work.
+    fn question(&self, poll: &Poll) -> Asking {
+        let Poll { asking, .. } = poll;
+        let sleeps = |other: &Poll| other.waits == Waits::Asleep && other.asking.meets(asking);
+        let most = if self.polls.values().any(sleeps) { 1 } else { MOST_AT_ONCE };
+        Asking { want: asking.want.min(most), ..asking.clone() }
     }
 
     pub(super) fn answered(&mut self, polls: Vec<u64>, offers: Vec<Offered>, out: &mut Out) {
@@ -74,16 +85,17 @@ impl Server {
         self.ask(out);
     }
 
-    fn offered(&mut self, number: u64, Offered { job, may_have }: Offered, out: &mut Out) {
+    fn offered(&mut self, number: u64, Offered { jobs, may_have }: Offered, out: &mut Out) {
         let Some(poll) = self.polls.get_mut(&number) else { return };
         let (nudged, woken) = (std::mem::take(&mut poll.nudged), poll.woken.take());
-        if job.is_some() || poll.over {
+        if !jobs.is_empty() || poll.over {
+            let served = !jobs.is_empty();
             let (to, id) = (poll.from, poll.request);
-            out.send(to, Message::Response { id, answer: Answer::Job(job) });
+            out.send(to, Message::Response { id, answer: Answer::Jobs(jobs) });
             let asking = self.polls.remove(&number).expect("it was there just now").asking;
             match woken {
-                Some(0) if job.is_some() => self.wake_alike(&asking, 1, 1),
-                Some(row) if job.is_some() => self.wake_alike(&asking, 2, row + 1),
+                Some(0) if served => self.wake_alike(&asking, 1, 1),
+                Some(row) if served => self.wake_alike(&asking, 2, row + 1),
                 Some(row) => self.wake_alike(&asking, 1, row),
                 None => {}
             }
@@ -122,7 +134,7 @@ impl Server {
             if poll.waits == Waits::Apart {
                 poll.waits = Waits::No;
             }
-            if !kinds.iter().any(|kind| is_alike(kind, &poll.asking)) {
+            if !kinds.iter().any(|kind| kind.is_alike(&poll.asking)) {
                 kinds.push(poll.asking.clone());
             }
         }
@@ -147,7 +159,7 @@ impl Server {
     fn wake_alike(&mut self, kind: &Asking, mut count: u32, row: u32) {
         let misses = self.asking && !self.rules.has(Bug::LostWakeUp);
         let mut alike: Vec<&mut Poll> =
-            self.polls.values_mut().filter(|poll| is_alike(kind, &poll.asking)).collect();
+            self.polls.values_mut().filter(|poll| kind.is_alike(&poll.asking)).collect();
         for poll in &mut alike {
             if poll.waits == Waits::Asleep && count > 0 {
                 poll.waits = Waits::No;
@@ -168,9 +180,4 @@ impl Server {
             self.offered(number, Offered::default(), out);
         }
     }
-}
-
-/// Whether they may take the same jobs: if one gets nothing, neither would the other.
-fn is_alike(one: &Asking, other: &Asking) -> bool {
-    (&one.capabilities, one.org) == (&other.capabilities, other.org)
 }

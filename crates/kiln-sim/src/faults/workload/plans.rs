@@ -49,14 +49,19 @@ fn plan(random: &mut Random) -> Plan {
     Plan { workflows: vec![root, called, innermost] }
 }
 
-/// A single job that waits for nothing but a runner of the kind that there are few of.
-pub(super) fn plain() -> Plan {
+/// One job that waits for nothing but a runner of the kind that there are few of, or so many at once.
+pub(super) fn plain(legs: u64) -> Plan {
+    let leg =
+        |value: u64| -> Object { [("v", Value::from(value.to_string()))].into_iter().collect() };
+    let fail_fast = Some(Template::literal(false));
+    let several =
+        Strategy::Legs { legs: (0..legs).map(leg).collect(), fail_fast, max_parallel: None };
     let job = Job {
         id: "plain".to_owned(),
         name: None,
         needs: Vec::new(),
         condition: Condition { text: "success()".into() },
-        strategy: Strategy::Single,
+        strategy: if legs > 1 { several } else { Strategy::Single },
         permissions: None,
         concurrency: None,
         retry: None,
