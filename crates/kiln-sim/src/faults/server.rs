@@ -10,8 +10,9 @@ use kiln_core::id::JobId;
 use kiln_core::run::Conclusion;
 
 use super::database::SILENCE;
-use super::kiln::{Done, LEASE, News, Rules, Signal, Task, Word, Work};
+use super::kiln::{Done, Given, LEASE, News, Rules, Signal, Task, Word, Work};
 use super::message::{Actor, Answer, Ask, Message, Out, Timer};
+use crate::random::Random;
 use polls::Poll;
 
 pub(super) use polls::LONGEST_POLL;
@@ -33,6 +34,7 @@ const BUSY: u64 = 2_500;
 enum Then {
     Answer { to: Actor, request: u64, ended: Option<(JobId, u32, Conclusion)> },
     Polls(Vec<u64>),
+    GaveBack { poll: Box<Poll>, jobs: Vec<Given> },
     Reap,
     Tasks,
     Nothing,
@@ -44,6 +46,7 @@ pub(super) struct Server {
     pub(super) up: bool,
     pub(super) life: u32,
     rules: Rules,
+    random: Random,
     count: u64,
     tickets: BTreeMap<u64, Then>,
     polls: BTreeMap<u64, Poll>,
@@ -60,12 +63,13 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub(super) fn new(number: usize, rules: Rules) -> Self {
+    pub(super) fn new(number: usize, rules: Rules, random: Random) -> Self {
         Self {
             number,
             up: false,
             life: 0,
             rules,
+            random,
             count: 0,
             tickets: BTreeMap::new(),
             polls: BTreeMap::new(),
@@ -80,7 +84,8 @@ impl Server {
 
     pub(super) fn start(&mut self, out: &mut Out) {
         let (life, count) = (self.life, self.count);
-        *self = Self { up: true, life, count, ..Self::new(self.number, self.rules) };
+        let random = self.random.fork();
+        *self = Self { up: true, life, count, ..Self::new(self.number, self.rules, random) };
         self.heard_since = out.now;
         for (after, timer) in
             [(10, Timer::Lead), (REAP, Timer::Reap), (RING, Timer::Ring), (50, Timer::Outbox)]
@@ -143,6 +148,9 @@ impl Server {
 
     fn transacted(&mut self, ticket: u64, mut done: Vec<Done>, out: &mut Out) {
         let Some(then) = self.tickets.remove(&ticket) else { return };
+        if let Then::GaveBack { poll, jobs } = then {
+            return self.gave_back(*poll, jobs, &done, out);
+        }
         let Some(done) = done.pop() else { return };
         match (then, done) {
             (Then::Answer { to, request, ended }, done) => {
@@ -242,6 +250,10 @@ impl Server {
                 out.send(to, Message::Response { id, answer: Answer::Unavailable });
             }
             Then::Polls(polls) => self.unanswered(polls, out),
+            Then::GaveBack { poll, .. } => {
+                self.turn_away(&poll, out);
+                self.ask(out);
+            }
             // What was taken comes again when the patience of the outbox is over.
             Then::Tasks => self.tasks.clear(),
             Then::Reap | Then::Nothing => {}

@@ -125,7 +125,7 @@ impl World {
             random: random.fork(),
             network,
             database,
-            servers: (0..servers).map(|number| Server::new(number, rules)).collect(),
+            servers: (0..servers).map(|number| Server::new(number, rules, random.fork())).collect(),
             runners,
             people,
             auditor: Auditor::default(),

@@ -5,8 +5,9 @@
 
 use super::{Server, Then};
 use crate::faults::bug::Bug;
-use crate::faults::kiln::{Asking, Offered, Work};
+use crate::faults::kiln::{Asking, Done, Given, News, Offered, Word, Work};
 use crate::faults::message::{Actor, Answer, Message, Out, Timer};
+use crate::faults::workload::CALM;
 
 /// How long a poll waits for work.
 pub(in crate::faults) const LONGEST_POLL: u64 = 50_000;
@@ -55,7 +56,7 @@ impl Server {
     }
 
     /// Asks for all who are awake, unless a question is under way.
-    fn ask(&mut self, out: &mut Out) {
+    pub(super) fn ask(&mut self, out: &mut Out) {
         if self.asking {
             return;
         }
@@ -85,30 +86,73 @@ impl Server {
         self.ask(out);
     }
 
-    fn offered(&mut self, number: u64, Offered { jobs, may_have }: Offered, out: &mut Out) {
+    fn offered(&mut self, number: u64, offered: Offered, out: &mut Out) {
         let Some(poll) = self.polls.get_mut(&number) else { return };
-        let (nudged, woken) = (std::mem::take(&mut poll.nudged), poll.woken.take());
-        if !jobs.is_empty() || poll.over {
-            let served = !jobs.is_empty();
-            let (to, id) = (poll.from, poll.request);
-            out.send(to, Message::Response { id, answer: Answer::Jobs(jobs) });
-            let asking = self.polls.remove(&number).expect("it was there just now").asking;
-            match woken {
-                Some(0) if served => self.wake_alike(&asking, 1, 1),
-                Some(row) if served => self.wake_alike(&asking, 2, row + 1),
-                Some(row) => self.wake_alike(&asking, 1, row),
-                None => {}
+        let nudged = std::mem::take(&mut poll.nudged);
+        if !offered.jobs.is_empty() || poll.over {
+            if let Some(poll) = self.polls.remove(&number) {
+                self.prepare(poll, offered.jobs, out);
             }
-        } else if !may_have {
+        } else if !offered.may_have {
             poll.waits = Waits::Apart;
-            if let Some(row) = woken {
-                let asking = poll.asking.clone();
-                self.wake_alike(&asking, 1, row);
+            if let Some(row) = poll.woken.take() {
+                let kind = poll.asking.clone();
+                self.wake_alike(&kind, 1, row);
             }
         } else if nudged {
             poll.woken = Some(0);
         } else {
             poll.waits = Waits::Asleep;
+            poll.woken = None;
+        }
+    }
+
+    /// Not all that is to be known of a job can be read at any moment. Such a job goes back if others can be told of.
+    fn prepare(&mut self, poll: Poll, jobs: Vec<Given>, out: &mut Out) {
+        let calm = out.now >= CALM;
+        let (jobs, back): (Vec<Given>, Vec<Given>) =
+            jobs.into_iter().partition(|_| calm || !self.random.chance(1, 30));
+        if back.is_empty() {
+            return self.give(poll, jobs, out);
+        }
+        if jobs.is_empty() {
+            return self.turn_away(&poll, out);
+        }
+        let (runner, word) = (poll.asking.runner, Word::Returned);
+        let news =
+            back.into_iter().map(|Given { job, claim, .. }| News { job, claim, runner, word });
+        let works = news.map(Work::News).collect();
+        self.transact(works, Then::GaveBack { poll: Box::new(poll), jobs }, out);
+    }
+
+    /// What went back must not be told of; what could not go back leaves the question open.
+    pub(super) fn gave_back(&mut self, poll: Poll, jobs: Vec<Given>, back: &[Done], out: &mut Out) {
+        if back.iter().all(|done| matches!(done, Done::Accepted)) {
+            self.give(poll, jobs, out);
+        } else {
+            self.turn_away(&poll, out);
+        }
+        self.ask(out);
+    }
+
+    fn give(&mut self, poll: Poll, jobs: Vec<Given>, out: &mut Out) {
+        let Poll { from: to, request: id, asking, woken, .. } = poll;
+        let served = !jobs.is_empty();
+        out.send(to, Message::Response { id, answer: Answer::Jobs(jobs) });
+        match woken {
+            Some(0) if served => self.wake_alike(&asking, 1, 1),
+            Some(row) if served => self.wake_alike(&asking, 2, row + 1),
+            Some(row) => self.wake_alike(&asking, 1, row),
+            None => {}
+        }
+    }
+
+    /// It has to ask again, and another one in its place.
+    pub(super) fn turn_away(&mut self, poll: &Poll, out: &mut Out) {
+        let (to, id) = (poll.from, poll.request);
+        out.send(to, Message::Response { id, answer: Answer::Unavailable });
+        if let Some(row) = poll.woken {
+            self.wake_alike(&poll.asking, 1, row);
         }
     }
 
@@ -117,11 +161,7 @@ impl Server {
         self.asking = false;
         for number in polls {
             if let Some(poll) = self.polls.remove(&number) {
-                let (to, id) = (poll.from, poll.request);
-                out.send(to, Message::Response { id, answer: Answer::Unavailable });
-                if let Some(row) = poll.woken {
-                    self.wake_alike(&poll.asking, 1, row);
-                }
+                self.turn_away(&poll, out);
             }
         }
         self.ask(out);
