@@ -7,13 +7,20 @@ const ENOUGH: u64 = 500;
 
 fn check(seeds: std::ops::Range<u64>) {
     let (mut runs, mut executions) = (0, 0);
+    let (mut several_jobs, mut several_ends) = (0, 0);
     for seed in seeds {
         let outcome = simulate(Setup { seed, bug: None });
         assert!(outcome.finding.is_none(), "{outcome}");
         runs += outcome.runs;
         executions += outcome.executions;
+        several_jobs += outcome.several_jobs;
+        several_ends += outcome.several_ends;
     }
     assert!(runs > 200 && executions > 1_000, "{runs} runs and {executions} jobs are too few");
+    assert!(
+        several_jobs > 40 && several_ends > 10,
+        "{several_jobs} answers with several jobs and {several_ends} requests with several ends are too few"
+    );
 }
 
 /// S3, S6, S7, S9, S11, H2
@@ -107,6 +114,15 @@ fn mistakes_with_concurrency_groups_are_found() {
     check_found(Bug::GateLeak, "slots are released with their holder");
     check_found(Bug::GateBypass, "one holds a group at a time");
     check_found(Bug::EvictsAdmitted, "nothing is cancelled without a reason");
+}
+
+/// Q1
+#[test]
+fn mistakes_with_several_jobs_at_once_are_found() {
+    check_found(Bug::FreshOnRepeat, "the same question has the same answer");
+    check_found(Bug::HeardForAll, "what was answered is there");
+    check_found(Bug::GreedyAnswer, "work spreads first");
+    check_found(Bug::ServedWakesNobody, "work is taken soon");
 }
 
 #[test]

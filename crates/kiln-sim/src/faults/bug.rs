@@ -47,10 +47,18 @@ pub enum Bug {
     DrainBypass,
     /// Work that may go on after a pause wakes nobody, and nobody looks again.
     ResumeWakesNobody,
+    /// A question that is asked again has the first of its jobs again, and others for the rest.
+    FreshOnRepeat,
+    /// Of ends that come with one request all are said to be heard when one is.
+    HeardForAll,
+    /// Of runners of several kinds that ask together, the first gets several jobs and another one none.
+    GreedyAnswer,
+    /// Whoever was woken and gets one of several jobs wakes nobody else, and nobody looks again.
+    ServedWakesNobody,
 }
 
 impl Bug {
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 25] = [
         Self::LostWakeUp,
         Self::DoubleClaim,
         Self::SlotLeakOnCancel,
@@ -72,6 +80,10 @@ impl Bug {
         Self::PauseBypass,
         Self::DrainBypass,
         Self::ResumeWakesNobody,
+        Self::FreshOnRepeat,
+        Self::HeardForAll,
+        Self::GreedyAnswer,
+        Self::ServedWakesNobody,
     ];
 
     pub fn word(self) -> String {

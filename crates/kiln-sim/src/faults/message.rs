@@ -52,15 +52,38 @@ pub(super) enum Message {
 /// A request to a server.
 #[derive(Debug, Clone)]
 pub(super) enum Ask {
-    Trigger { key: u64, asked: Asked },
-    Cancel { run: u64, forced: bool },
-    CancelLeg { run: u64, leg: u32 },
-    Pause { repo: RepoId, on: bool },
-    Drain { runner: u64, on: bool },
-    Again { run: u64, what: Again },
+    Trigger {
+        key: u64,
+        asked: Asked,
+    },
+    Cancel {
+        run: u64,
+        forced: bool,
+    },
+    CancelLeg {
+        run: u64,
+        leg: u32,
+    },
+    Pause {
+        repo: RepoId,
+        on: bool,
+    },
+    Drain {
+        runner: u64,
+        on: bool,
+    },
+    Again {
+        run: u64,
+        what: Again,
+    },
     Claim(Asking),
-    Beat { runner: u64, held: Vec<(JobId, u32)> },
+    Beat {
+        runner: u64,
+        held: Vec<(JobId, u32)>,
+    },
     News(News),
+    /// Jobs that ended together.
+    Ends(Vec<News>),
 }
 
 #[derive(Debug, Clone)]
@@ -70,6 +93,8 @@ pub(super) enum Answer {
     Accepted,
     /// What the server remembers of an end that it heard before.
     Ended(Conclusion),
+    /// To each of several ends; nothing to one that is to be told alone.
+    Together(Vec<Option<Answer>>),
     Refused(String),
     /// Something is wrong, and may be better later. It may have happened all the same.
     Unavailable,
@@ -100,8 +125,10 @@ pub(super) enum Timer {
     Beat,
     /// A runner: a job is through, or has been cancelled for long enough.
     Finish(JobId, u32),
-    /// A runner: tells how a job ended.
+    /// A runner: tells how a job ended, with others or alone.
     Deliver(JobId, u32),
+    /// A runner: tells of all that have come by then.
+    Tell,
     /// People: the next thing to do, by its place in the list.
     Act(usize),
 }

@@ -48,6 +48,9 @@ pub struct Outcome {
     pub runs: usize,
     /// How many jobs runners began.
     pub executions: usize,
+    /// How many answers had several jobs, and how many requests several ends.
+    pub several_jobs: usize,
+    pub several_ends: usize,
     /// Of the whole history.
     pub hash: u64,
     /// The last lines of it.
@@ -90,6 +93,8 @@ pub fn simulate(setup: Setup) -> Outcome {
             events: 0,
             runs: 0,
             executions: 0,
+            several_jobs: 0,
+            several_ends: 0,
             hash: 0,
             history: Vec::new(),
         }

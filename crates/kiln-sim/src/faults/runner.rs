@@ -1,7 +1,7 @@
 //! A runner: it asks for work, does it whether or not a server is there, and tells how it went until it is
 //! heard. What it has to tell is on its disk, so that the next process tells it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use kiln_core::id::JobId;
 use kiln_core::run::Conclusion;
@@ -40,6 +40,7 @@ enum About {
     /// Nobody waits for the answer.
     Started,
     End(JobId, u32),
+    Ends(Vec<(JobId, u32)>),
 }
 
 #[derive(Debug)]
@@ -63,6 +64,8 @@ pub(super) struct Runner {
     nonce: Option<u64>,
     /// Jobs of an answer that have no place yet.
     handed: VecDeque<Given>,
+    /// Jobs whose ends are to be told with others, and nobody has begun to.
+    ended: BTreeSet<(JobId, u32)>,
     pause: u64,
     beating: bool,
     /// Since when it could take one more job.
@@ -94,6 +97,7 @@ impl Runner {
             requests: BTreeMap::new(),
             nonce: None,
             handed: VecDeque::new(),
+            ended: BTreeSet::new(),
             pause: FIRST_PAUSE,
             beating: false,
             free_since: None,
@@ -135,6 +139,7 @@ impl Runner {
         self.nonce = None;
         // Nobody tells of these: they go back when their leases run out.
         self.handed.clear();
+        self.ended.clear();
         self.pause = FIRST_PAUSE;
         self.beating = false;
         self.free_since = None;
@@ -176,6 +181,7 @@ impl Runner {
             }
             Timer::Finish(job, claim) => self.finish((job, claim), out),
             Timer::Deliver(job, claim) => self.deliver((job, claim), out),
+            Timer::Tell => self.tell(out),
             Timer::Overdue(id) => {
                 if let Some(about) = self.requests.remove(&id) {
                     self.failed(&about, out);
@@ -208,6 +214,14 @@ impl Runner {
                 }
             }
             (About::End(job, claim), answer) => self.heard((job, claim), &answer, out),
+            (About::Ends(names), Answer::Together(answers)) => {
+                for (name, answer) in names.into_iter().zip(answers) {
+                    match answer {
+                        Some(answer) => self.heard(name, &answer, out),
+                        None => self.tell_alone(name, out),
+                    }
+                }
+            }
             _ => {}
         }
         self.note_room(out.now);
@@ -341,9 +355,38 @@ impl Runner {
     }
 
     fn deliver(&mut self, name: (JobId, u32), out: &mut Out) {
-        let Some(Spooled { end: Some(word), .. }) = self.spool.get(&name) else { return };
-        let news = News { job: name.0, claim: name.1, runner: self.id(), word: *word };
-        self.request(Ask::News(news), About::End(name.0, name.1), PATIENCE, out);
+        let word = self.spool.get(&name).and_then(|spooled| spooled.end);
+        let long = self.random.chance(1, 20);
+        if !self.spec.several || long || word == Some(Word::Returned) {
+            return self.tell_alone(name, out);
+        }
+        if self.ended.is_empty() {
+            out.after(self.random.below(50), Timer::Tell);
+        }
+        self.ended.insert(name);
+    }
+
+    /// Tells how jobs ended that came together. Who came alone goes alone.
+    fn tell(&mut self, out: &mut Out) {
+        let come = std::mem::take(&mut self.ended).into_iter();
+        let (names, ends): (Vec<_>, Vec<_>) =
+            come.filter_map(|name| Some((name, self.end_of(name)?))).unzip();
+        match names[..] {
+            [] => {}
+            [name] => self.tell_alone(name, out),
+            _ => self.request(Ask::Ends(ends), About::Ends(names), PATIENCE, out),
+        }
+    }
+
+    fn tell_alone(&mut self, name: (JobId, u32), out: &mut Out) {
+        if let Some(news) = self.end_of(name) {
+            self.request(Ask::News(news), About::End(name.0, name.1), PATIENCE, out);
+        }
+    }
+
+    fn end_of(&self, (job, claim): (JobId, u32)) -> Option<News> {
+        let word = self.spool.get(&(job, claim))?.end?;
+        Some(News { job, claim, runner: self.id(), word })
     }
 
     /// The end was heard, or is not wanted.
@@ -368,6 +411,11 @@ impl Runner {
                 out.after(pause, Timer::Ask);
             }
             About::End(job, claim) => out.after(500 + pause, Timer::Deliver(*job, *claim)),
+            About::Ends(names) => {
+                for name in names {
+                    self.tell_alone(*name, out);
+                }
+            }
             About::Beat(_) | About::Started => {}
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! It remembers nothing that matters: polls, ends that it heard, who leads. A restart costs time alone.
 
+mod ends;
 mod polls;
 
 use std::collections::BTreeMap;
@@ -10,9 +11,10 @@ use kiln_core::id::JobId;
 use kiln_core::run::Conclusion;
 
 use super::database::SILENCE;
-use super::kiln::{Done, Given, LEASE, News, Rules, Signal, Task, Word, Work};
+use super::kiln::{Done, Given, LEASE, News, Rules, Signal, Task, Work};
 use super::message::{Actor, Answer, Ask, Message, Out, Timer};
 use crate::random::Random;
+use ends::{Share, Together};
 use polls::Poll;
 
 pub(super) use polls::LONGEST_POLL;
@@ -32,7 +34,8 @@ const BUSY: u64 = 2_500;
 /// What to do when a transaction is answered.
 #[derive(Debug)]
 enum Then {
-    Answer { to: Actor, request: u64, ended: Option<(JobId, u32, Conclusion)> },
+    Answer { to: Actor, request: u64, news: Option<News> },
+    Ends(Share),
     Polls(Vec<u64>),
     GaveBack { poll: Box<Poll>, jobs: Vec<Given> },
     Reap,
@@ -52,6 +55,7 @@ pub(super) struct Server {
     polls: BTreeMap<u64, Poll>,
     /// A question for its polls is under way.
     asking: bool,
+    together: BTreeMap<u64, Together>,
     /// Ends that were heard lately.
     ends: BTreeMap<(JobId, u32), Conclusion>,
     tasks: Vec<Task>,
@@ -74,6 +78,7 @@ impl Server {
             tickets: BTreeMap::new(),
             polls: BTreeMap::new(),
             asking: false,
+            together: BTreeMap::new(),
             ends: BTreeMap::new(),
             tasks: Vec::new(),
             expired: Vec::new(),
@@ -114,7 +119,7 @@ impl Server {
     }
 
     fn request(&mut self, from: Actor, id: u64, ask: Ask, out: &mut Out) {
-        let mut ended = None;
+        let mut news = None;
         let work = match ask {
             Ask::Trigger { key, asked } => Work::Create { key, asked },
             Ask::Cancel { run, forced } => Work::Cancel { run, forced },
@@ -124,19 +129,16 @@ impl Server {
             Ask::Again { run, what } => Work::Again { run, what },
             Ask::Claim(asking) => return self.poll(from, id, asking, out),
             Ask::Beat { runner, held } => Work::Beat { runner, held },
-            Ask::News(news) => {
-                let News { job, claim, .. } = news;
-                if let Word::Finished(conclusion) = news.word {
-                    if let Some(before) = self.ends.get(&(job, claim)) {
-                        let answer = Answer::Ended(*before);
-                        return out.send(from, Message::Response { id, answer });
-                    }
-                    ended = Some((job, claim, conclusion));
+            Ask::Ends(ends) => return self.hear_together((from, id), ends, out),
+            Ask::News(said) => {
+                if let Some(answer) = self.heard_before(&said) {
+                    return out.send(from, Message::Response { id, answer });
                 }
-                Work::News(news)
+                news = Some(said.clone());
+                Work::News(said)
             }
         };
-        self.transact(vec![work], Then::Answer { to: from, request: id, ended }, out);
+        self.transact(vec![work], Then::Answer { to: from, request: id, news }, out);
     }
 
     fn transact(&mut self, works: Vec<Work>, then: Then, out: &mut Out) {
@@ -148,14 +150,16 @@ impl Server {
 
     fn transacted(&mut self, ticket: u64, mut done: Vec<Done>, out: &mut Out) {
         let Some(then) = self.tickets.remove(&ticket) else { return };
-        if let Then::GaveBack { poll, jobs } = then {
-            return self.gave_back(*poll, jobs, &done, out);
-        }
+        let then = match then {
+            Then::GaveBack { poll, jobs } => return self.gave_back(*poll, jobs, &done, out),
+            Then::Ends(share) => return self.heard_some(share, done, out),
+            then => then,
+        };
         let Some(done) = done.pop() else { return };
         match (then, done) {
-            (Then::Answer { to, request, ended }, done) => {
-                if let (Some((job, claim, conclusion)), Done::Accepted) = (ended, &done) {
-                    self.ends.insert((job, claim), conclusion);
+            (Then::Answer { to, request, news }, done) => {
+                if let (Some(news), Done::Accepted) = (news, &done) {
+                    self.remember_end(&news);
                 }
                 let answer = answer(done);
                 out.send(to, Message::Response { id: request, answer });
@@ -254,6 +258,7 @@ impl Server {
                 self.turn_away(&poll, out);
                 self.ask(out);
             }
+            Then::Ends(share) => self.heard_some(share, Vec::new(), out),
             // What was taken comes again when the patience of the outbox is over.
             Then::Tasks => self.tasks.clear(),
             Then::Reap | Then::Nothing => {}

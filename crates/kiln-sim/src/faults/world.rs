@@ -15,7 +15,7 @@ use super::calamity::{self, Calamity, Fault};
 use super::database::{Database, Waiting};
 use super::history::History;
 use super::kiln::{Done, Rules, Signal, Work};
-use super::message::{Actor, Mark, Message, Out, Timer};
+use super::message::{Actor, Ask, Mark, Message, Out, Timer};
 use super::network::Network;
 use super::people::People;
 use super::runner::Runner;
@@ -89,6 +89,7 @@ pub(super) struct World {
     frozen: BTreeMap<Actor, u64>,
     slow_disk: Option<(u64, u64)>,
     last_change: u64,
+    several_ends: usize,
 }
 
 fn few(random: &mut Random) -> usize {
@@ -104,6 +105,7 @@ impl World {
             sparse: random.chance(1, 4),
             // Few plans are so large that it takes more than one transaction to tell all their jobs.
             steps: if random.chance(1, 3) { few(&mut random) } else { MAX_STEPS },
+            ways: usize::try_from(1 + random.below(2)).unwrap_or(1),
             gives_up: random.chance(1, 2),
             policy: random.pick(&Policy::ALL).copied().unwrap_or_default(),
         };
@@ -134,6 +136,7 @@ impl World {
             frozen: BTreeMap::new(),
             slow_disk: None,
             last_change: 0,
+            several_ends: 0,
         };
         world.begin(faults);
         world
@@ -178,6 +181,8 @@ impl World {
             events: self.history.count(),
             runs: self.database.rows.runs.len(),
             executions: self.auditor.executions(),
+            several_jobs: self.auditor.several_jobs(),
+            several_ends: self.several_ends,
             hash: self.history.hash(),
             history: self.history.into_lines(),
         }
@@ -272,6 +277,9 @@ impl World {
         }
         if let Some(line) = told::message(from, to, &message) {
             self.note(&line);
+        }
+        if let Message::Request { ask: Ask::Ends(_), .. } = &message {
+            self.several_ends += 1;
         }
         let mut out = Out::new(self.now);
         match (to, message) {

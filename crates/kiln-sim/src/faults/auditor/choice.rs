@@ -65,6 +65,7 @@ impl Auditor {
             if several.len() < 2 {
                 continue;
             }
+            self.several_jobs += 1;
             let fits =
                 |poor: &Asking, job: &Given| takes(poor, &step.after.runs[&job.run], job.leg);
             let poor = asking.iter().zip(given).find(|(poor, offered)| {

@@ -63,6 +63,7 @@ pub(super) struct Auditor {
     heard: Vec<(JobId, u32, Conclusion)>,
     promises: Vec<Promise>,
     findings: Vec<Finding>,
+    several_jobs: usize,
     idle: Idle,
 }
 
@@ -80,6 +81,10 @@ pub(super) struct Step<'s> {
 impl Auditor {
     pub(super) fn executions(&self) -> usize {
         self.executions.len()
+    }
+
+    pub(super) fn several_jobs(&self) -> usize {
+        self.several_jobs
     }
 
     pub(super) fn finding(&self) -> Option<&Finding> {

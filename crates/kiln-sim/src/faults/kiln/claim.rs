@@ -78,9 +78,10 @@ impl Tx<'_> {
             asking.iter().map(|question| self.answered_before(question)).collect();
         let first = first_of_their_kind(asking);
         let wants = self.share_out(asking);
-        let is_new = |at: usize| may_have[at] && answers[at].is_empty() && first[at] == at;
-        let wants: Vec<u32> =
-            (0..).zip(wants).map(|(at, want)| if is_new(at) { want } else { 0 }).collect();
+        let left = |(at, want): (usize, u32)| {
+            if may_have[at] && first[at] == at { self.still_wanted(want, &answers[at]) } else { 0 }
+        };
+        let wants: Vec<u32> = (0..).zip(wants).map(left).collect();
         let is_open =
             |lane: &&Lane| self.rules.has(Bug::PauseBypass) || !self.rows.paused.contains(&lane.3);
         let lanes: Vec<Lane> = self.rows.queue.keys().filter(is_open).copied().collect();
@@ -93,7 +94,8 @@ impl Tx<'_> {
             }
         }
         for (at, first) in first.into_iter().enumerate().filter(|(at, first)| at != first) {
-            answers[at] = answers[first].clone();
+            let (earlier, later) = answers.split_at_mut(at);
+            later[0].clone_from(&earlier[first]);
         }
         if self.rules.has(Bug::DoubleClaim) {
             share(asking, &mut answers);
@@ -105,14 +107,26 @@ impl Tx<'_> {
     fn answered_before(&self, question: &Asking) -> Vec<Given> {
         let same =
             |lease: &&Lease| lease.runner == question.runner && lease.nonce == question.nonce;
-        self.rows.leases.values().filter(same).map(|lease| lease.given).collect()
+        let most = if self.rules.has(Bug::FreshOnRepeat) { 1 } else { usize::MAX };
+        self.rows.leases.values().filter(same).map(|lease| lease.given).take(most).collect()
+    }
+
+    /// What was answered before is all there is, whatever is wanted now.
+    fn still_wanted(&self, want: u32, had: &[Given]) -> u32 {
+        if had.is_empty() {
+            want
+        } else if self.rules.has(Bug::FreshOnRepeat) {
+            want.saturating_sub(u32::try_from(had.len()).unwrap_or(u32::MAX))
+        } else {
+            0
+        }
     }
 
     /// One job for each where runners of several kinds ask: those with the fewest choices are served first, and would
     /// leave nothing to the others if each of them took several.
     fn share_out(&self, asking: &[Asking]) -> Vec<u32> {
         let alike = asking.windows(2).all(|pair| pair[0].is_alike(&pair[1]));
-        let most = if alike { u32::MAX } else { 1 };
+        let most = if alike || self.rules.has(Bug::GreedyAnswer) { u32::MAX } else { 1 };
         asking.iter().map(|question| question.want.min(most)).collect()
     }
 

@@ -37,6 +37,8 @@ pub(super) struct Rules {
     pub(super) sparse: bool,
     /// How many steps of propagation a transaction takes before the outbox has to go on.
     pub(super) steps: usize,
+    /// In how many transactions words that came together are heard: those of one run in the same.
+    pub(super) ways: usize,
     /// Fail jobs that no runner could take, instead of letting them wait.
     pub(super) gives_up: bool,
     /// How the next job is chosen.
@@ -50,7 +52,8 @@ impl Rules {
 
     /// Whether those who wait for work look by themselves now and then, as hints may get lost.
     pub(super) fn looks_again(self) -> bool {
-        !self.has(Bug::LostWakeUp) && !self.has(Bug::ResumeWakesNobody)
+        let missed = [Bug::LostWakeUp, Bug::ResumeWakesNobody, Bug::ServedWakesNobody];
+        self.bug.is_none_or(|bug| !missed.contains(&bug))
     }
 }
 

@@ -138,8 +138,9 @@ impl Server {
     fn give(&mut self, poll: Poll, jobs: Vec<Given>, out: &mut Out) {
         let Poll { from: to, request: id, asking, woken, .. } = poll;
         let served = !jobs.is_empty();
+        let wakes = !served || !self.rules.has(Bug::ServedWakesNobody);
         out.send(to, Message::Response { id, answer: Answer::Jobs(jobs) });
-        match woken {
+        match woken.filter(|_| wakes) {
             Some(0) if served => self.wake_alike(&asking, 1, 1),
             Some(row) if served => self.wake_alike(&asking, 2, row + 1),
             Some(row) => self.wake_alike(&asking, 1, row),
