@@ -50,6 +50,8 @@ pub(super) struct Server {
     pub(super) life: u32,
     rules: Rules,
     random: Random,
+    /// An older one speaks protocol 2: it gives one job with an answer, and does not know of several ends.
+    older: bool,
     count: u64,
     tickets: BTreeMap<u64, Then>,
     polls: BTreeMap<u64, Poll>,
@@ -67,12 +69,14 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub(super) fn new(number: usize, rules: Rules, random: Random) -> Self {
+    pub(super) fn new(number: usize, rules: Rules, mut random: Random) -> Self {
         Self {
             number,
             up: false,
             life: 0,
             rules,
+            // It may have been replaced since it ran last.
+            older: random.chance(1, 6),
             random,
             count: 0,
             tickets: BTreeMap::new(),
@@ -129,6 +133,9 @@ impl Server {
             Ask::Again { run, what } => Work::Again { run, what },
             Ask::Claim(asking) => return self.poll(from, id, asking, out),
             Ask::Beat { runner, held } => Work::Beat { runner, held },
+            Ask::Ends(_) if self.older => {
+                return out.send(from, Message::Response { id, answer: Answer::Unavailable });
+            }
             Ask::Ends(ends) => return self.hear_together((from, id), ends, out),
             Ask::News(said) => {
                 if let Some(answer) = self.heard_before(&said) {

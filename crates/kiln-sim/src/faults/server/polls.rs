@@ -74,7 +74,8 @@ impl Server {
     fn question(&self, poll: &Poll) -> Asking {
         let Poll { asking, .. } = poll;
         let sleeps = |other: &Poll| other.waits == Waits::Asleep && other.asking.meets(asking);
-        let most = if self.polls.values().any(sleeps) { 1 } else { MOST_AT_ONCE };
+        let one = self.older || self.polls.values().any(sleeps);
+        let most = if one { 1 } else { MOST_AT_ONCE };
         Asking { want: asking.want.min(most), ..asking.clone() }
     }
 
@@ -107,11 +108,19 @@ impl Server {
         }
     }
 
-    /// Not all that is to be known of a job can be read at any moment. Such a job goes back if others can be told of.
-    fn prepare(&mut self, poll: Poll, jobs: Vec<Given>, out: &mut Out) {
+    /// Not all that is to be known of a job can be read at any moment. Such a job goes back if others can be told of,
+    /// and so do those that another server gave with an answer that got lost, if the runner wants one by now.
+    fn prepare(&mut self, poll: Poll, mut jobs: Vec<Given>, out: &mut Out) {
+        if self.older {
+            // It takes the first one, and knows of no others: they go back when their leases run out.
+            jobs.truncate(1);
+        }
         let calm = out.now >= CALM;
-        let (jobs, back): (Vec<Given>, Vec<Given>) =
+        let (mut jobs, mut back): (Vec<Given>, Vec<Given>) =
             jobs.into_iter().partition(|_| calm || !self.random.chance(1, 30));
+        if poll.asking.want == 1 && jobs.len() > 1 {
+            back.extend(jobs.drain(1..));
+        }
         if back.is_empty() {
             return self.give(poll, jobs, out);
         }
