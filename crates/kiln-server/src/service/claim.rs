@@ -125,7 +125,7 @@ impl Poll<'_> {
         for claimed in back {
             let Claimed { job, claim, org, repo, .. } = *claimed;
             let access = JobAccess { job, claim, runner: self.member.runner.id, org, repo };
-            report::give_back(self.app, access, "it could not be told of with the others").await?;
+            report::take_back(self.app, access, "it could not be told of with the others").await?;
         }
         Ok(jobs)
     }

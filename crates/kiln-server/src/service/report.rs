@@ -373,11 +373,20 @@ async fn leave_if_spent(app: &App, runner: RunnerId) {
 
 /// The runner gives the job back before it began.
 pub async fn give_back(app: &App, access: JobAccess, reason: &str) -> Answer<()> {
-    tracing::info!(job = %access.job, runner = %access.runner, reason, "a job is given back");
-    match happened(app, access, Word::Returned, None).await? {
+    match returned(app, access, reason).await? {
         Became::Accepted | Became::Unwanted | Became::Otherwise(_) => Ok(()),
         Became::Refused(refused) => Err(refusal(&refused)),
     }
+}
+
+/// The runner is not told of the job after all. One that was taken away meanwhile is not there to be given back.
+pub async fn take_back(app: &App, access: JobAccess, reason: &str) -> Answer<()> {
+    returned(app, access, reason).await.map(drop)
+}
+
+async fn returned(app: &App, access: JobAccess, reason: &str) -> Answer<Became> {
+    tracing::info!(job = %access.job, runner = %access.runner, reason, "a job is given back");
+    happened(app, access, Word::Returned, None).await
 }
 
 /// Says a word of a runner, and the number under which it was said if all before it was heard.

@@ -2,8 +2,9 @@
 
 use kiln_core::run::{Conclusion, RunState};
 use kiln_proto::job::Job;
-use kiln_proto::report::{Complete, End, Ended, Ends, What};
+use kiln_proto::report::{Complete, End, Ended, Ends, Heard, What};
 use kiln_proto::runner::{Claim, Jobs};
+use kiln_store::Tx;
 use reqwest::RequestBuilder;
 
 use crate::runner::{
@@ -152,4 +153,43 @@ async fn ends_that_come_together_are_heard_each_for_itself(server: Server) {
     assert!(problem.detail.unwrap().contains("64 at most"));
     let path = format!("/actions/runners/{}/jobs/complete", other.id);
     refused(runner.post(&path).json(&Ends::default()), 404).await;
+}
+
+on_both!(
+    /// S6
+    what_cannot_be_told_of_goes_back_and_spoils_nothing
+);
+
+async fn what_cannot_be_told_of_goes_back_and_spoils_nothing(server: Server) {
+    let place = server.repository("acme", "app").await;
+    let (_, key) = server.pool(Some(place.org), "builders").await;
+    let runner = wide(&server, &key, "one").await;
+    let jobs = "
+  plain: {runs-on: linux, steps: [{run: 'true'}]}
+  deploys: {runs-on: linux, environment: production, steps: [{run: 'true'}]}
+";
+    server.run(&place, jobs).await;
+    let rename = async |sql: &'static str| {
+        server.app.store.write(async move |tx: &mut Tx<'_>| tx.execute(sql, &[]).await).await
+    };
+    rename("ALTER TABLE environments RENAME TO hidden").await.unwrap();
+    let plain = claim(&runner, "a", 4, 20).await;
+    assert_eq!(plain.iter().map(|job| &*job.job_name).collect::<Vec<_>>(), ["plain"]);
+    rename("ALTER TABLE hidden RENAME TO environments").await.unwrap();
+    let deploys = claim(&runner, "b", 4, 20).await;
+    assert_eq!((&*deploys[0].job_name, deploys[0].attempt), ("deploys", 2));
+
+    // Asked for again, but for one alone: the other goes back, or stays where it began.
+    server.run(&place, jobs).await;
+    let mut both = claim(&runner, "c", 4, 20).await;
+    assert_eq!(both.len(), 2);
+    // The first of the answer is the one that was made first.
+    both.sort_by_key(|job| job.job_id);
+    let began = Reporter::new(&server, &both[1]).telling(1, vec![What::started()]);
+    good::<Heard>(began.send().await.unwrap()).await;
+    let one = runner.claim("c", 0).await.unwrap();
+    assert_eq!(one.job_id, both[0].job_id);
+    assert!(claim(&runner, "d", 4, 0).await.is_empty());
+    let ends = [&both[0], &both[1]].map(end).to_vec();
+    assert_eq!(told(&runner, ends).await, [(); 2].map(|()| Some("success".to_owned())));
 }
