@@ -126,9 +126,9 @@ const WORDS: &[(&str, &str, &str)] = &[
     ("{jobs_by_id}", "", "CREATE INDEX jobs_by_id ON jobs (run_id, id);"),
     ("{events_in_order}", "", "CREATE INDEX events_in_order ON events (txid, id);"),
     ("{txid_first}", "", "txid, "),
-    // Only where there is one writer do charges meet in one row.
-    // Others than the one writer of a file change its rows.
+    // A file has no other writers.
     ("{versions_for_others}", "", VERSIONS_FOR_OTHERS),
+    // Only where there is one writer do charges meet in one row.
     (
         "{usage_deltas_by_repo}",
         "CREATE INDEX usage_deltas_by_repo ON usage_deltas (repo_id, org_id);",

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce};
@@ -51,6 +51,8 @@ impl fmt::Debug for Letters {
 #[derive(Clone)]
 struct Agreed {
     our_public: [u8; PUBLIC_KEY],
+    /// Which key of the runner's it was.
+    key_id: Arc<str>,
     secret: Prk,
     until: Instant,
 }
@@ -81,7 +83,7 @@ impl Letters {
         let shown = if form == Form::Once { &[][..] } else { &nonce };
         Ok(Sealed {
             encrypted_data: BASE64.encode([&agreed.our_public, shown, &bytes].concat()),
-            key_id: fingerprint(public_key),
+            key_id: agreed.key_id.to_string(),
             form,
         })
     }
@@ -120,7 +122,8 @@ impl Agreed {
             agreement::agree_ephemeral(ours, theirs, SealError::NotAPublicKey, |secret| {
                 Ok(salt.extract(secret))
             })?;
-        Ok(Self { our_public, secret, until: now + LASTS })
+        let key_id = fingerprint(public_key).into();
+        Ok(Self { our_public, key_id, secret, until: now + LASTS })
     }
 }
 
