@@ -55,10 +55,12 @@ pub enum Bug {
     GreedyAnswer,
     /// Whoever was woken and gets one of several jobs wakes nobody else, and nobody looks again.
     ServedWakesNobody,
+    /// A runner is given several jobs while another one waits for such work.
+    TakesFromSleepers,
 }
 
 impl Bug {
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::LostWakeUp,
         Self::DoubleClaim,
         Self::SlotLeakOnCancel,
@@ -84,6 +86,7 @@ impl Bug {
         Self::HeardForAll,
         Self::GreedyAnswer,
         Self::ServedWakesNobody,
+        Self::TakesFromSleepers,
     ];
 
     pub fn word(self) -> String {

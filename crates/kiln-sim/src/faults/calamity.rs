@@ -20,7 +20,7 @@ pub(super) enum Fault {
     Freeze(Actor, u64),
     /// Nothing gets from one to the other for a while.
     Cut(Actor, Actor, u64),
-    /// The database's clock jumps.
+    /// The database's clock jumps to so much ahead of the true time, or behind it.
     Jump(i64),
     /// A flush takes up to so long, for a while.
     SlowDisk(u64, u64),
@@ -76,12 +76,12 @@ fn one(random: &mut Random, at: u64, servers: usize, runners: usize, all: &mut V
                 }
             }
         }
-        12 => add(at, Fault::Jump(jump(random))),
+        12 => add(at, Fault::Jump(off(random))),
         13 => {
             // The database moves to another machine: with another clock, and cold.
             let back = at + 100 + random.below(5_000);
             add(at, Fault::Crash(Actor::Database));
-            add(back, Fault::Jump(jump(random)));
+            add(back, Fault::Jump(off(random)));
             add(back, Fault::SlowDisk(500 + random.below(9_000), long / 2));
             add(back, Fault::Restart(Actor::Database));
         }
@@ -90,6 +90,6 @@ fn one(random: &mut Random, at: u64, servers: usize, runners: usize, all: &mut V
 }
 
 /// Up to three minutes, forwards or backwards.
-fn jump(random: &mut Random) -> i64 {
+fn off(random: &mut Random) -> i64 {
     i64::try_from(random.below(360_000)).unwrap_or(0) - 180_000
 }

@@ -48,7 +48,7 @@ pub struct Outcome {
     pub runs: usize,
     /// How many jobs runners began.
     pub executions: usize,
-    /// How many answers had several jobs, and how many requests several ends.
+    /// How many answers had several jobs, and how many said of several ends that they were heard.
     pub several_jobs: usize,
     pub several_ends: usize,
     /// Of the whole history.

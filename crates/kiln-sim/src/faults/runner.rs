@@ -64,6 +64,8 @@ pub(super) struct Runner {
     nonce: Option<u64>,
     /// Jobs of an answer that have no place yet.
     handed: VecDeque<Given>,
+    /// They came with others.
+    several_handed: bool,
     /// Jobs whose ends are to be told with others, and nobody has begun to.
     ended: BTreeSet<(JobId, u32)>,
     pause: u64,
@@ -97,6 +99,7 @@ impl Runner {
             requests: BTreeMap::new(),
             nonce: None,
             handed: VecDeque::new(),
+            several_handed: false,
             ended: BTreeSet::new(),
             pause: FIRST_PAUSE,
             beating: false,
@@ -205,6 +208,7 @@ impl Runner {
             (About::Work, Answer::Jobs(jobs)) => {
                 self.nonce = None;
                 self.pause = FIRST_PAUSE;
+                self.several_handed = jobs.len() > 1;
                 self.handed = jobs.into();
                 self.place(out);
             }
@@ -255,9 +259,8 @@ impl Runner {
     /// Gives the jobs of an answer their places, one after the other. Only then it is known whether there is room for
     /// more.
     fn place(&mut self, out: &mut Out) {
-        let others = self.handed.len() > 1;
         if let Some(given) = self.handed.pop_front() {
-            self.take(given, others, out);
+            self.take(given, out);
         }
         if self.handed.is_empty() {
             out.after(1, Timer::Ask);
@@ -266,13 +269,13 @@ impl Runner {
         }
     }
 
-    fn take(&mut self, given: Given, others: bool, out: &mut Out) {
+    fn take(&mut self, given: Given, out: &mut Out) {
         let name = (given.job, given.claim);
         if self.spool.contains_key(&name) {
             return;
         }
         // Its disk may be full by then, above all with several at once.
-        let full = self.random.chance(if others { 10 } else { 2 }, 100);
+        let full = self.random.chance(if self.several_handed { 10 } else { 2 }, 100);
         let back = !self.has_room() || full;
         // One job is all it takes, even if it gives that back.
         self.spent |= self.spec.single_use;

@@ -158,7 +158,7 @@ impl Server {
     fn transacted(&mut self, ticket: u64, mut done: Vec<Done>, out: &mut Out) {
         let Some(then) = self.tickets.remove(&ticket) else { return };
         let then = match then {
-            Then::GaveBack { poll, jobs } => return self.gave_back(*poll, jobs, &done, out),
+            Then::GaveBack { poll, jobs } => return self.gave_back(*poll, jobs, out),
             Then::Ends(share) => return self.heard_some(share, done, out),
             then => then,
         };
@@ -242,7 +242,7 @@ impl Server {
                 out.after(GIVE_UP, Timer::GiveUp);
             }
             Timer::Look => {
-                if self.rules.looks_again() {
+                if self.rules.looks {
                     self.wake_all(out);
                 }
                 out.after(LOOK, Timer::Look);

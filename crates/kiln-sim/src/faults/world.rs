@@ -15,7 +15,7 @@ use super::calamity::{self, Calamity, Fault};
 use super::database::{Database, Waiting};
 use super::history::History;
 use super::kiln::{Done, Rules, Signal, Work};
-use super::message::{Actor, Ask, Mark, Message, Out, Timer};
+use super::message::{Actor, Answer, Mark, Message, Out, Timer};
 use super::network::Network;
 use super::people::People;
 use super::runner::Runner;
@@ -25,8 +25,9 @@ use super::workload::{CALM, Spec, Workload};
 use super::{Outcome, Setup};
 use crate::random::Random;
 
-/// Nothing takes longer than this when there are no faults: then nothing moves any more.
-const QUIET: u64 = 400_000;
+/// Nothing takes longer than this when there are no faults: then nothing moves any more. The longest is a lease of a clock that
+/// went back by six minutes.
+const QUIET: u64 = 500_000;
 /// A world that is not through by then never will be.
 const LONGEST: u64 = CALM + 6 * 3_600_000;
 /// How often the auditor looks for jobs and runners that wait for each other.
@@ -96,6 +97,16 @@ fn few(random: &mut Random) -> usize {
     usize::try_from(1 + random.below(4)).unwrap_or(1)
 }
 
+/// Where it is planted that somebody is not woken, nobody looks by himself, or it would not be seen for long. That those who are
+/// woken are enough is seen where nothing is planted.
+fn looks(bug: Option<Bug>, random: &mut Random) -> bool {
+    let missed = [Bug::LostWakeUp, Bug::ResumeWakesNobody, Bug::ServedWakesNobody];
+    match bug {
+        Some(bug) => !missed.contains(&bug),
+        None => !random.chance(1, 3),
+    }
+}
+
 impl World {
     pub(super) fn new(setup: Setup) -> Self {
         let mut random = Random::new(setup.seed);
@@ -108,6 +119,7 @@ impl World {
             ways: usize::try_from(1 + random.below(2)).unwrap_or(1),
             gives_up: random.chance(1, 2),
             policy: random.pick(&Policy::ALL).copied().unwrap_or_default(),
+            looks: looks(setup.bug, &mut random),
         };
         let servers = usize::try_from(1 + random.below(3)).unwrap_or(1);
         let faults = calamity::draw(&mut random.fork(), servers, workload.fleet.len());
@@ -278,7 +290,9 @@ impl World {
         if let Some(line) = told::message(from, to, &message) {
             self.note(&line);
         }
-        if let Message::Request { ask: Ask::Ends(_), .. } = &message {
+        if let Message::Response { answer: Answer::Together(heard), .. } = &message
+            && heard.iter().flatten().count() > 1
+        {
             self.several_ends += 1;
         }
         let mut out = Out::new(self.now);
@@ -330,6 +344,9 @@ impl World {
             }
         }
         for (to, message) in out.sends {
+            if let (Actor::Server(server), Message::Transact { works, .. }) = (actor, &message) {
+                self.auditor.asked(works, self.servers[server].sleepers());
+            }
             self.send(actor, to, &message);
         }
         let pace = match actor {

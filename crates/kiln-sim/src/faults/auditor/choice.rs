@@ -12,7 +12,9 @@ impl Auditor {
         let (Work::Claim(asking), Done::Given(given)) = (step.work, step.done) else { return };
         self.held_back(step);
         for (question, offered) in asking.iter().zip(given) {
-            self.same_again(step, question, offered);
+            // If it is asked twice at once, the first of them says how many jobs are wanted.
+            let first = asking.iter().find(|first| first.repeats(question)).unwrap_or(question);
+            self.same_again(step, first, offered);
         }
         self.spread(step, asking, given);
         let without = asking.iter().zip(given).filter(|(_, offered)| offered.jobs.is_empty());
@@ -20,13 +22,33 @@ impl Auditor {
             if question.single_use && self.has_begun(question.runner) {
                 continue;
             }
-            // One with a lease that it has not heard of yet is not asking for another.
-            if step.after.leases.values().any(|lease| lease.runner == question.runner) {
+            // One for a single job, with a lease that it has not heard of yet, is not asking for another.
+            let leased = || step.after.leases.values().any(|it| it.runner == question.runner);
+            if question.single_use && leased() {
                 continue;
             }
             if let Some(job) = withheld(step.after, question) {
                 let text = format!("runner {} got nothing, and job {job} waits", question.runner);
                 self.find("no work is withheld", text);
+            }
+        }
+    }
+
+    /// A server asks for its runners: for several jobs only while nobody else waits for such work.
+    pub(in crate::faults) fn asked<'a>(
+        &mut self,
+        works: &[Work],
+        sleepers: impl Iterator<Item = &'a Asking> + Clone,
+    ) {
+        let asking = works.iter().flat_map(|work| match work {
+            Work::Claim(asking) => &asking[..],
+            _ => &[],
+        });
+        for question in asking.filter(|question| question.want > 1) {
+            if let Some(sleeper) = sleepers.clone().find(|sleeper| sleeper.meets(question)) {
+                let (runner, want) = (question.runner, question.want);
+                let text = format!("runner {runner} wants {want}, and {} sleeps", sleeper.runner);
+                self.find("work spreads first", text);
             }
         }
     }
@@ -41,16 +63,20 @@ impl Auditor {
             own.map(|(job, lease)| (*job, lease.claim)).collect()
         };
         let (before, after) = (kept(step.before), kept(step.after));
+        let mut given: Vec<_> = offered.jobs.iter().map(|job| (job.job, job.claim)).collect();
+        given.sort_unstable();
         let name = || format!("runner {}, nonce {:x}", question.runner, question.nonce);
         if before.is_empty() {
             if after.len() > question.want as usize {
                 let text = format!("{}: {after:?}, {} wanted", name(), question.want);
                 self.find("nobody gets more than it asked for", text);
             }
+            if after.iter().any(|kept| !given.contains(kept)) {
+                let text = format!("{}: {given:?}, but it has {after:?}", name());
+                self.find("what is leased is told of", text);
+            }
             return;
         }
-        let mut given: Vec<_> = offered.jobs.iter().map(|job| (job.job, job.claim)).collect();
-        given.sort_unstable();
         if after != before || given != before {
             let text = format!("{} had {before:?}, and now {given:?} ({after:?})", name());
             self.find(RULE, text);

@@ -20,9 +20,11 @@ pub(in crate::faults) struct Idle {
     queued: BTreeMap<(JobId, u32), u64>,
     /// When an organization was last seen without room.
     full: BTreeMap<OrgId, u64>,
-    /// When a repository was last seen paused, and a runner drained.
+    /// When a repository was last seen paused.
     paused: BTreeMap<RepoId, u64>,
-    drained: BTreeMap<u64, u64>,
+    /// When a runner was last seen that must have nothing: it is drained, or has a lease, of which it may never have heard.
+    /// The lease lasts longer than usual if the database's clock went back.
+    barred: BTreeMap<u64, u64>,
 }
 
 impl Auditor {
@@ -39,8 +41,11 @@ impl Auditor {
             }
         }
         self.idle.paused.extend(rows.paused.iter().map(|repo| (*repo, now)));
-        self.idle.drained.extend(rows.drained.iter().map(|runner| (*runner, now)));
-        let drained = |runner: usize| self.idle.drained.get(&(runner as u64)).copied().unwrap_or(0);
+        let leased = |runner: u64| rows.leases.values().any(|lease| lease.runner == runner);
+        let single = free.iter().filter(|(_, _, spec)| spec.single_use).map(|one| one.0 as u64);
+        let barred = rows.drained.iter().copied().chain(single.filter(|one| leased(*one)));
+        self.idle.barred.extend(barred.map(|runner| (runner, now)));
+        let barred = |runner: usize| self.idle.barred.get(&(runner as u64)).copied().unwrap_or(0);
         let mut queued = BTreeMap::new();
         let mut late = Vec::new();
         for run in rows.runs.values() {
@@ -55,7 +60,7 @@ impl Auditor {
                 let paused = self.idle.paused.get(&run.repo).copied().unwrap_or(0);
                 let ready = since.max(full).max(paused);
                 let taker = free.iter().find(|(runner, since, spec)| {
-                    let free = ready.max(*since).max(drained(*runner));
+                    let free = ready.max(*since).max(barred(*runner));
                     now.saturating_sub(free) > SOON && can_take(spec, run, *number)
                 });
                 if let Some((runner, ..)) = taker {

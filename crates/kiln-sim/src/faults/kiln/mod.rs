@@ -43,17 +43,13 @@ pub(super) struct Rules {
     pub(super) gives_up: bool,
     /// How the next job is chosen.
     pub(super) policy: Policy,
+    /// Those who wait for work look by themselves now and then, as hints may get lost.
+    pub(super) looks: bool,
 }
 
 impl Rules {
     pub(super) fn has(self, bug: Bug) -> bool {
         self.bug == Some(bug)
-    }
-
-    /// Whether those who wait for work look by themselves now and then, as hints may get lost.
-    pub(super) fn looks_again(self) -> bool {
-        let missed = [Bug::LostWakeUp, Bug::ResumeWakesNobody, Bug::ServedWakesNobody];
-        self.bug.is_none_or(|bug| !missed.contains(&bug))
     }
 }
 

@@ -5,7 +5,7 @@
 
 use super::{Server, Then};
 use crate::faults::bug::Bug;
-use crate::faults::kiln::{Asking, Done, Given, News, Offered, Word, Work};
+use crate::faults::kiln::{Asking, Given, News, Offered, Word, Work};
 use crate::faults::message::{Actor, Answer, Message, Out, Timer};
 use crate::faults::workload::CALM;
 
@@ -73,10 +73,16 @@ impl Server {
     /// Several jobs on one machine are slower than on several, of which some wait for work.
     fn question(&self, poll: &Poll) -> Asking {
         let Poll { asking, .. } = poll;
-        let sleeps = |other: &Poll| other.waits == Waits::Asleep && other.asking.meets(asking);
-        let one = self.older || self.polls.values().any(sleeps);
+        let spreads = !self.rules.has(Bug::TakesFromSleepers);
+        let one = self.older || (spreads && self.sleepers().any(|other| other.meets(asking)));
         let most = if one { 1 } else { MOST_AT_ONCE };
         Asking { want: asking.want.min(most), ..asking.clone() }
+    }
+
+    /// What those would ask for who sleep until there is work.
+    pub(in crate::faults) fn sleepers(&self) -> impl Iterator<Item = &Asking> + Clone {
+        let asleep = self.polls.values().filter(|poll| poll.waits == Waits::Asleep);
+        asleep.map(|poll| &poll.asking)
     }
 
     pub(super) fn answered(&mut self, polls: Vec<u64>, offers: Vec<Offered>, out: &mut Out) {
@@ -95,7 +101,8 @@ impl Server {
                 self.prepare(poll, offered.jobs, out);
             }
         } else if !offered.may_have {
-            poll.waits = Waits::Apart;
+            // What it may have can have changed while it asked.
+            poll.waits = if nudged { Waits::No } else { Waits::Apart };
             if let Some(row) = poll.woken.take() {
                 let kind = poll.asking.clone();
                 self.wake_alike(&kind, 1, row);
@@ -134,13 +141,9 @@ impl Server {
         self.transact(works, Then::GaveBack { poll: Box::new(poll), jobs }, out);
     }
 
-    /// What went back must not be told of; what could not go back leaves the question open.
-    pub(super) fn gave_back(&mut self, poll: Poll, jobs: Vec<Given>, back: &[Done], out: &mut Out) {
-        if back.iter().all(|done| matches!(done, Done::Accepted)) {
-            self.give(poll, jobs, out);
-        } else {
-            self.turn_away(&poll, out);
-        }
+    /// What went back is not told of, and neither is what was taken away before it could go back.
+    pub(super) fn gave_back(&mut self, poll: Poll, jobs: Vec<Given>, out: &mut Out) {
+        self.give(poll, jobs, out);
         self.ask(out);
     }
 

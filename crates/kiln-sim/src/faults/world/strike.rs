@@ -3,6 +3,7 @@
 use super::World;
 use crate::faults::calamity::Fault;
 use crate::faults::message::{Actor, Out};
+use crate::faults::workload::CALM;
 
 impl World {
     pub(super) fn strike(&mut self, fault: Fault) {
@@ -11,10 +12,11 @@ impl World {
             Fault::Crash(actor) => self.crash(actor),
             Fault::Restart(actor) => self.restart(actor),
             Fault::Freeze(actor, long) => {
-                self.frozen.insert(actor, self.now + long);
+                // What it is to do waits until then, so that it must not be later than the calm.
+                self.frozen.insert(actor, (self.now + long).min(CALM));
             }
             Fault::Cut(from, to, long) => self.network.cut(from, to, self.now + long),
-            Fault::Jump(by) => self.database.ahead += by,
+            Fault::Jump(ahead) => self.database.ahead = ahead,
             Fault::SlowDisk(most, long) => self.slow_disk = Some((most, self.now + long)),
         }
     }
