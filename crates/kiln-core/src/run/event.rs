@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::time::Timestamp;
 
-use super::{Conclusion, LegNo, Member, NodeNo, ScopeNo};
+use super::{Conclusion, LegNo, Member, NodeNo, Placement, ScopeNo};
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,8 +95,11 @@ pub enum Step {
 /// Something that must be done in the world; repeating it does no harm.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// The leg can be given to a runner.
-    Enqueue(LegNo),
+    /// The leg can be given to a runner: to which ones is said here if it had to be found out just now.
+    Enqueue {
+        leg: LegNo,
+        placement: Option<Box<Placement>>,
+    },
     /// The leg left the queue without being claimed.
     Dequeue(LegNo),
     /// Tell the runner that holds this attempt to end it.

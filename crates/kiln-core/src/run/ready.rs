@@ -5,7 +5,7 @@ use crate::plan::JobKind;
 use super::apply::Change;
 use super::{
     Conclusion, Effect, GroupRequest, Leg, LegNo, LegState, Legs, Node, NodeNo, NodeState,
-    RunState, Step, Tally, Timings, Wait,
+    Placement, RunState, Step, Tally, Timings, Wait,
 };
 
 impl Change<'_> {
@@ -180,18 +180,22 @@ impl Change<'_> {
     /// A leg that no runner could be found for, because `runs-on` makes no sense, fails here and now.
     fn place(&mut self, leg: LegNo, node: NodeNo) {
         let placement = self.evaluator.placement(&self.hood.context(node, Some(leg)));
-        match placement.and_then(|placement| placement.requirements()) {
-            Ok(_) => self.enqueue(leg),
+        match placement.and_then(|placement| placement.requirements().map(|_| placement)) {
+            Ok(placement) => self.wait_for_runner(leg, Some(Box::new(placement))),
             Err(message) => self.conclude_leg(leg, Conclusion::Failure, Some(message)),
         }
     }
 
     pub(super) fn enqueue(&mut self, leg: LegNo) {
+        self.wait_for_runner(leg, None);
+    }
+
+    fn wait_for_runner(&mut self, leg: LegNo, placement: Option<Box<Placement>>) {
         let now = self.now;
         let row = self.leg_mut(leg);
         row.state = LegState::Queued;
         row.timings = Timings { queued: Some(now), ..Timings::default() };
-        self.effects.push(Effect::Enqueue(leg));
+        self.effects.push(Effect::Enqueue { leg, placement });
     }
 }
 

@@ -275,7 +275,7 @@ impl World<'_> {
             for effect in effects {
                 match effect {
                     Effect::Continue(step) => events.push(Event::Step(step)),
-                    Effect::Enqueue(leg) => events.extend(self.queue(leg)),
+                    Effect::Enqueue { leg, .. } => events.extend(self.queue(leg)),
                     other => self.effect(&other),
                 }
             }

@@ -51,14 +51,21 @@ impl Spoken {
 
     /// A runner was heard up to this number. What is known to be more stays.
     pub(super) fn hear(&self, job: JobId, claim: u32, runner: RunnerId, number: u64) {
-        let known = self.heard(job, claim, runner);
-        if self.end(job, claim).is_none() && known.is_none_or(|before| before < number) {
-            self.keep(job, claim, What::Heard { runner, number });
+        let mut memory = self.memory();
+        let is_news = match memory.claims.get(&(job, claim)) {
+            Some((_, What::Ended(_))) => false,
+            Some((_, What::Heard { runner: by, number: before })) => {
+                *by != runner || *before < number
+            }
+            None => true,
+        };
+        if is_news {
+            memory.keep(job, claim, What::Heard { runner, number });
         }
     }
 
     pub(super) fn ended(&self, job: JobId, claim: u32, conclusion: Conclusion) {
-        self.keep(job, claim, What::Ended(conclusion));
+        self.memory().keep(job, claim, What::Ended(conclusion));
     }
 
     /// Somebody was refused under this claim: what is known of it is not so any more.
@@ -70,21 +77,21 @@ impl Spoken {
         self.memory().claims.get(&(job, claim)).map(|(_, what)| *what)
     }
 
-    fn keep(&self, job: JobId, claim: u32, what: What) {
-        let mut memory = self.memory();
-        if memory.claims.len() >= MOST {
-            let mut ages: Vec<u64> = memory.claims.values().map(|(at, _)| *at).collect();
-            let (_, middle, _) = ages.select_nth_unstable(MOST / 2);
-            let middle = *middle;
-            memory.claims.retain(|_, (at, _)| *at > middle);
-        }
-        memory.said += 1;
-        let said = memory.said;
-        memory.claims.insert((job, claim), (said, what));
-    }
-
     fn memory(&self) -> MutexGuard<'_, Memory> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Memory {
+    fn keep(&mut self, job: JobId, claim: u32, what: What) {
+        if self.claims.len() >= MOST {
+            let mut ages: Vec<u64> = self.claims.values().map(|(at, _)| *at).collect();
+            let (_, middle, _) = ages.select_nth_unstable(MOST / 2);
+            let middle = *middle;
+            self.claims.retain(|_, (at, _)| *at > middle);
+        }
+        self.said += 1;
+        self.claims.insert((job, claim), (self.said, what));
     }
 }
 

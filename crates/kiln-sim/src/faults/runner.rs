@@ -64,8 +64,8 @@ pub(super) struct Runner {
     nonce: Option<u64>,
     /// Jobs of an answer that have no place yet.
     handed: VecDeque<Given>,
-    /// They came with others.
-    several_handed: bool,
+    /// How many there were in the answer.
+    came: usize,
     /// Jobs whose ends are to be told with others, and nobody has begun to.
     ended: BTreeSet<(JobId, u32)>,
     pause: u64,
@@ -99,7 +99,7 @@ impl Runner {
             requests: BTreeMap::new(),
             nonce: None,
             handed: VecDeque::new(),
-            several_handed: false,
+            came: 0,
             ended: BTreeSet::new(),
             pause: FIRST_PAUSE,
             beating: false,
@@ -208,7 +208,7 @@ impl Runner {
             (About::Work, Answer::Jobs(jobs)) => {
                 self.nonce = None;
                 self.pause = FIRST_PAUSE;
-                self.several_handed = jobs.len() > 1;
+                self.came = jobs.len();
                 self.handed = jobs.into();
                 self.place(out);
             }
@@ -275,7 +275,7 @@ impl Runner {
             return;
         }
         // Its disk may be full by then, above all with several at once.
-        let full = self.random.chance(if self.several_handed { 10 } else { 2 }, 100);
+        let full = self.random.chance(if self.came > 1 { 10 } else { 2 }, 100);
         let back = !self.has_room() || full;
         // One job is all it takes, even if it gives that back.
         self.spent |= self.spec.single_use;

@@ -345,7 +345,7 @@ impl World {
         }
         for (to, message) in out.sends {
             if let (Actor::Server(server), Message::Transact { works, .. }) = (actor, &message) {
-                self.auditor.asked(works, self.servers[server].sleepers());
+                self.auditor.asked(works, &self.servers[server].sleepers());
             }
             self.send(actor, to, &message);
         }

@@ -458,7 +458,7 @@ impl Work {
                     }
                 }
                 Ok(_) if transition.is_done() => {
-                    batch.run(run).effects.extend(transition.into_effects());
+                    batch.run(run).take_up(transition.into_effects());
                 }
                 Ok(wanted) => {
                     *current = Some((at, transition));

@@ -69,7 +69,7 @@ pub(super) struct Open {
     /// What else was read about the run.
     pub(super) about: Option<Arc<RunFacts>>,
     pub(super) effects: Vec<Effect>,
-    /// What was found out about legs that are new.
+    /// What was found out about legs that are new, or that wait from now on.
     pub(super) placements: BTreeMap<LegNo, Placement>,
     /// Why legs were lost.
     pub(super) reasons: BTreeMap<LegNo, String>,
@@ -257,6 +257,16 @@ impl Open {
         self.before.jobs.insert(leg.number, PastJob::of(&leg, &job));
         self.jobs.insert(leg.number, job);
         self.hood.legs.insert(leg.number, leg);
+    }
+
+    /// Takes up what must be done, and what was found out on the way to it.
+    pub(super) fn take_up(&mut self, mut effects: Vec<Effect>) {
+        for effect in &mut effects {
+            if let Effect::Enqueue { leg, placement } = effect {
+                self.placements.extend(placement.take().map(|it| (*leg, *it)));
+            }
+        }
+        self.effects.append(&mut effects);
     }
 
     /// All changes were written: from now on they are what was before, and nobody else has touched the

@@ -77,15 +77,17 @@ fn name_new_jobs(open: &mut Open) -> Result<(), StoreError> {
 fn name_of(open: &mut Open, number: LegNo) -> String {
     let node = open.hood.legs[&number].node;
     let context = open.hood.context(node, Some(number));
-    let caller = context.scope.caller.and_then(|caller| open.jobs.get(&caller));
-    let placement = open.facts.evaluator.placement(&context);
-    let name = placement.as_ref().map_or(&context.job.id, |placement| &placement.name);
-    let name = match caller {
+    // One that waits already was placed by the engine.
+    if !open.placements.contains_key(&number) {
+        let placement = open.facts.evaluator.placement(&context);
+        open.placements.extend(placement.ok().map(|placement| (number, placement)));
+    }
+    let placement = open.placements.get(&number);
+    let name = placement.map_or(&context.job.id, |placement| &placement.name);
+    match context.scope.caller.and_then(|caller| open.jobs.get(&caller)) {
         Some(caller) => format!("{} / {name}", caller.name),
         None => name.clone(),
-    };
-    open.placements.extend(placement.ok().map(|placement| (number, placement)));
-    name
+    }
 }
 
 /// When the attempt began to run, and when it ended; who has each job.

@@ -38,7 +38,7 @@ impl Auditor {
     pub(in crate::faults) fn asked<'a>(
         &mut self,
         works: &[Work],
-        sleepers: impl Iterator<Item = &'a Asking> + Clone,
+        sleepers: &(impl Iterator<Item = &'a Asking> + Clone),
     ) {
         let asking = works.iter().flat_map(|work| match work {
             Work::Claim(asking) => &asking[..],

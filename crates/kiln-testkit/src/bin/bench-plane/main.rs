@@ -14,8 +14,13 @@ mod wire;
 
 use std::time::Duration;
 
+use mimalloc::MiMalloc;
 use spent::Watched;
 use talk::Server;
+
+/// As Kiln itself has it.
+#[global_allocator]
+static MEMORY: MiMalloc = MiMalloc;
 
 const USAGE: &str = "usage: bench-plane cycles URL TOKEN OWNER/REPO RUNS RUNNERS SLOTS [NAME=PID…]
        bench-plane claims URL TOKEN OWNER CLAIMS

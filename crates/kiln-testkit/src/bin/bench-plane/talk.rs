@@ -108,9 +108,9 @@ impl Runner {
         let path = format!("/actions/runners/{}/jobs/claim", self.id);
         let answer = said(&mut self.wire, &path, &self.access, &claim).await?;
         if let Some(fresh) = answer.fresh {
-            self.access = fresh;
+            fresh.clone_into(&mut self.access);
         }
-        let read = match (&answer.body[..], want) {
+        let read = match (answer.body, want) {
             ([], _) => Ok(Vec::new()),
             (body, 1) => serde_json::from_slice(body).map(|job| vec![job]),
             (body, _) => serde_json::from_slice(body).map(|several: Jobs| several.jobs),
@@ -135,7 +135,7 @@ impl Runner {
         let path = format!("/actions/runners/{}/jobs/complete", self.id);
         let answer = said(&mut self.wire, &path, &self.access, &ends).await?;
         let heard: Ended =
-            serde_json::from_slice(&answer.body).map_err(|error| error.to_string())?;
+            serde_json::from_slice(answer.body).map_err(|error| error.to_string())?;
         if heard.ended.iter().any(Option::is_none) {
             return Err("an end was not heard".to_owned());
         }
@@ -151,18 +151,18 @@ fn ended() -> Complete {
 }
 
 /// Says something over a runner's own connection.
-async fn said(
-    wire: &mut Wire,
+async fn said<'w>(
+    wire: &'w mut Wire,
     path: &str,
     token: &str,
     what: &impl Serialize,
-) -> Result<Answered, String> {
+) -> Result<Answered<'w>, String> {
     let body = serde_json::to_vec(what).map_err(|error| error.to_string())?;
     let answer = wire.post(path, token, &body).await?;
     if (200..300).contains(&answer.status) {
         return Ok(answer);
     }
-    Err(format!("{path}: {}: {}", answer.status, String::from_utf8_lossy(&answer.body)))
+    Err(format!("{path}: {}: {}", answer.status, String::from_utf8_lossy(answer.body)))
 }
 
 async fn good(call: RequestBuilder) -> Result<Response, String> {

@@ -1,5 +1,9 @@
 //! One connection of HTTP/1.1, as small as it can be: what is measured is the server, and a client of the
-//! usual size would take as much of the processors as it does.
+//! usual size would take as much of the processors as it does. So nothing is copied.
+
+use std::io::Write as _;
+
+use memchr::memmem;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -16,23 +20,25 @@ pub(crate) struct Wire {
     address: String,
     /// None before the first question, and after one that got no answer.
     stream: Option<TcpStream>,
-    buffer: Vec<u8>,
+    request: Vec<u8>,
+    answer: Vec<u8>,
 }
 
+/// It lies where it was read.
 #[derive(Debug)]
-pub(crate) struct Answered {
+pub(crate) struct Answered<'w> {
     pub(crate) status: u16,
-    pub(crate) fresh: Option<String>,
-    pub(crate) body: Vec<u8>,
+    pub(crate) fresh: Option<&'w str>,
+    pub(crate) body: &'w [u8],
 }
 
 impl Wire {
     pub(crate) fn new(url: &str) -> Self {
         let address = url.trim_start_matches("http://").trim_end_matches('/').to_owned();
-        Self { address, stream: None, buffer: Vec::new() }
+        Self { address, stream: None, request: Vec::new(), answer: Vec::new() }
     }
 
-    pub(crate) async fn get(&mut self, path: &str) -> Result<Answered, String> {
+    pub(crate) async fn get(&mut self, path: &str) -> Result<Answered<'_>, String> {
         self.ask("GET", path, "", b"").await
     }
 
@@ -41,7 +47,7 @@ impl Wire {
         path: &str,
         token: &str,
         body: &[u8],
-    ) -> Result<Answered, String> {
+    ) -> Result<Answered<'_>, String> {
         self.ask("POST", path, token, body).await
     }
 
@@ -51,72 +57,75 @@ impl Wire {
         path: &str,
         token: &str,
         body: &[u8],
-    ) -> Result<Answered, String> {
-        let answered = self.exchange(method, path, token, body).await;
+    ) -> Result<Answered<'_>, String> {
+        let Self { address, stream, request, answer } = self;
+        request.clear();
+        let length = body.len();
+        write!(
+            request,
+            "{method} {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\n\
+             content-type: application/json\r\ncontent-length: {length}\r\n\r\n",
+        )
+        .expect("memory takes all that is written");
+        request.extend_from_slice(body);
+        let answered = exchange(address, stream, request, answer).await;
         if answered.is_err() {
-            self.stream = None;
+            *stream = None;
         }
         answered.map_err(|error| format!("{method} {path}: {error}"))
     }
-
-    async fn exchange(
-        &mut self,
-        method: &str,
-        path: &str,
-        token: &str,
-        body: &[u8],
-    ) -> std::io::Result<Answered> {
-        if self.stream.is_none() {
-            let stream = TcpStream::connect(&self.address).await?;
-            stream.set_nodelay(true)?;
-            self.stream = Some(stream);
-        }
-        let stream = self.stream.as_mut().expect("it was connected just now");
-        let address = &self.address;
-        let mut request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\n\
-             content-type: application/json\r\ncontent-length: {}\r\n\r\n",
-            body.len()
-        )
-        .into_bytes();
-        request.extend_from_slice(body);
-        stream.write_all(&request).await?;
-        read(stream, &mut self.buffer).await
-    }
 }
 
-async fn read(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> std::io::Result<Answered> {
-    buffer.clear();
+async fn exchange<'w>(
+    address: &str,
+    stream: &mut Option<TcpStream>,
+    request: &[u8],
+    answer: &'w mut Vec<u8>,
+) -> std::io::Result<Answered<'w>> {
+    let stream = match stream {
+        Some(stream) => stream,
+        None => {
+            let new = TcpStream::connect(address).await?;
+            new.set_nodelay(true)?;
+            stream.insert(new)
+        }
+    };
+    stream.write_all(request).await?;
+    answer.clear();
     let end = loop {
-        if let Some(end) = buffer.windows(4).position(|four| four == b"\r\n\r\n") {
+        more(stream, answer).await?;
+        if let Some(end) = memmem::find(answer, b"\r\n\r\n") {
             break end + 4;
         }
-        more(stream, buffer).await?;
     };
-    let (status, length, fresh) = understand(&buffer[..end])
-        .ok_or_else(|| std::io::Error::other("what came is no answer"))?;
-    while buffer.len() < end + length {
-        more(stream, buffer).await?;
+    let no_answer = || std::io::Error::other("what came is no answer");
+    let length = length(&answer[..end]).ok_or_else(no_answer)?;
+    while answer.len() < end + length {
+        more(stream, answer).await?;
     }
-    Ok(Answered { status, fresh, body: buffer[end..end + length].to_vec() })
+    let (head, body) = answer.split_at(end);
+    let (status, fresh) = understand(head).ok_or_else(no_answer)?;
+    Ok(Answered { status, fresh, body: &body[..length] })
 }
 
-/// The status, the length of the body, and a fresh token.
-fn understand(head: &[u8]) -> Option<(u16, usize, Option<String>)> {
+/// The value of a header, if there is one of that name.
+fn header<'h>(head: &'h str, name: &str) -> Option<&'h str> {
+    let value = |line: &'h str| {
+        let (found, value) = line.split_at_checked(name.len())?;
+        found.eq_ignore_ascii_case(name).then(|| value.trim())
+    };
+    head.lines().find_map(value)
+}
+
+/// How long the body is; none if what came is no answer.
+fn length(head: &[u8]) -> Option<usize> {
+    header(str::from_utf8(head).ok()?, LENGTH).map_or(Some(0), |text| text.parse().ok())
+}
+
+/// The status, and a fresh token.
+fn understand(head: &[u8]) -> Option<(u16, Option<&str>)> {
     let head = str::from_utf8(head).ok()?;
-    let (mut length, mut fresh) = (0, None);
-    for line in head.lines() {
-        let value = |name: &str| {
-            let (found, value) = line.split_at_checked(name.len())?;
-            found.eq_ignore_ascii_case(name).then(|| value.trim())
-        };
-        if let Some(text) = value(LENGTH) {
-            length = text.parse().ok()?;
-        } else if let Some(text) = value(FRESH) {
-            fresh = Some(text.to_owned());
-        }
-    }
-    Some((head.get(9..12)?.parse().ok()?, length, fresh))
+    Some((head.get(9..12)?.parse().ok()?, header(head, FRESH)))
 }
 
 async fn more(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> std::io::Result<()> {
