@@ -75,7 +75,8 @@ pub(super) fn nonces(asking: &[Asking]) -> Vec<Vec<Value>> {
     asking.iter().map(|asking| vec![asking.runner.0.into(), (&asking.nonce).into()]).collect()
 }
 
-/// Answers of questions that were asked before: a lost response costs nothing.
+/// Answers of questions that were asked before: a lost response costs nothing. Each in the order in which its jobs were made,
+/// as a runner may want only the first of them by now, and must get the same one again.
 pub(super) fn answered_before(
     asking: &[Asking],
     found: Vec<Row>,
@@ -98,6 +99,9 @@ pub(super) fn answered_before(
         if let Some(at) = asking.iter().position(same) {
             answers[at].push(claimed);
         }
+    }
+    for answer in &mut answers {
+        answer.sort_unstable_by_key(|claimed| claimed.job);
     }
     Ok(answers)
 }
