@@ -21,6 +21,7 @@ use super::ends::Ends;
 use super::execute::Work;
 use super::limit::{FAREWELL, Limit};
 use super::reporter::Progress;
+use super::session::Session;
 use super::spool::{self, Spool};
 use super::talk::Talk;
 use super::{Agent, AgentError, Ended, Message, clock, room};
@@ -58,6 +59,13 @@ pub(super) struct Lead<'a> {
     talks: JoinSet<()>,
 }
 
+/// Waits until the runner is told to stop, and for the answer if it just asks to be let in: without the credential in that answer
+/// nobody could ever come back as the runner that the server has by then.
+async fn told_to_stop(session: &Session, stop: &mut watch::Receiver<Stop>) {
+    let _ = stop.wait_for(|stop| *stop > Stop::No).await;
+    let _ = tokio::time::timeout(FAREWELL, session.has_asked()).await;
+}
+
 impl<'a> Lead<'a> {
     pub(super) fn new(agent: &'a Agent) -> Self {
         let (sender, receiver) = mpsc::unbounded_channel();
@@ -90,7 +98,11 @@ impl<'a> Lead<'a> {
         let left = spool::left(&self.agent.shop.data);
         tokio::select! {
             registered = session.register(left.iter().map(|left| left.state.job).collect()) => registered?,
-            _ = stop.wait_for(|stop| *stop > Stop::No) => return Ok(Ended::default()),
+            () = told_to_stop(&session, &mut stop) => return Ok(Ended::default()),
+        }
+        // Who told it to stop while it registered is heard now.
+        if *stop.borrow() > Stop::No {
+            stop.mark_changed();
         }
         let_go_of_start();
         self.recover(left);

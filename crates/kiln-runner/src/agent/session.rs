@@ -117,6 +117,11 @@ impl Session {
         }
     }
 
+    /// Waits until no registration waits for its answer.
+    pub(super) async fn has_asked(&self) {
+        let _turn = self.registering.lock().await;
+    }
+
     /// Registers, unless somebody has done so since the token that was refused.
     async fn register_once(&self, refused: Option<&Standing>) -> Result<Standing, Trouble> {
         let _turn = self.registering.lock().await;

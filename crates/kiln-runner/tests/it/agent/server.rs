@@ -128,6 +128,8 @@ pub(super) struct World {
     pub(super) heartbeats: Vec<Heartbeat>,
     /// Speaks the first version of the protocol.
     pub(super) is_old: bool,
+    /// Who registers gets the answer later.
+    pub(super) holds_registrations: bool,
     /// What each question was answered.
     nonces: HashMap<String, Vec<Job>>,
 }
@@ -209,6 +211,11 @@ impl Fake {
         self.shared.changed.notify_waiters();
     }
 
+    pub(super) fn hold_registrations(&self, holds: bool) {
+        self.world().holds_registrations = holds;
+        self.shared.changed.notify_waiters();
+    }
+
     pub(super) fn break_next(&self, kind: &'static str, wrong: Wrong) {
         self.world().wrong.entry(kind).or_default().push_back(wrong);
     }
@@ -266,6 +273,17 @@ fn token(world: &World, id: i64) -> String {
 }
 
 async fn register(State(server): Server, Json(asked): Json<Register>) -> Response {
+    let answer = registered(&server, &asked);
+    loop {
+        let changed = server.changed.notified();
+        if !server.world.lock().unwrap().holds_registrations {
+            return answer;
+        }
+        changed.await;
+    }
+}
+
+fn registered(server: &Shared, asked: &Register) -> Response {
     let mut world = server.world.lock().unwrap();
     let wrong = world.call("register");
     answer(wrong, || {

@@ -138,6 +138,25 @@ fn a_job_that_cannot_be_written_about_is_given_back_before_it_begins() {
     assert_eq!(runner.drained().given_back, 1);
 }
 
+/// S5: the server has it by then, and nobody else could come back as it.
+#[test]
+fn who_is_told_to_stop_while_it_registers_waits_for_its_credential() {
+    let case = Case::new();
+    case.server.hold_registrations(true);
+    let runner = case.start();
+    wait("it registers", || !case.server.world().registrations.is_empty());
+    runner.stop(Stop::Drain);
+    case.server.hold_registrations(false);
+    runner.ended().unwrap();
+    assert!(case.data().join("runner.json").exists());
+    let again = case.start();
+    wait("it comes back", || case.server.world().registrations.len() > 1);
+    again.drained();
+    let world = case.server.world();
+    assert_eq!(world.registrations.last().unwrap().id, Some(1));
+    assert_eq!(world.runners.len(), 1);
+}
+
 /// A server that is away for good does not hold up a runner in a hurry; the next start delivers.
 #[test]
 fn what_cannot_be_delivered_in_a_hurry_is_delivered_by_the_next_start() {
