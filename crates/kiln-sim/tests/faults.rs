@@ -18,7 +18,7 @@ fn check(seeds: std::ops::Range<u64>) {
     }
     assert!(runs > 200 && executions > 1_000, "{runs} runs and {executions} jobs are too few");
     assert!(
-        several_jobs > 40 && several_ends > 5,
+        several_jobs > 40 && several_ends > 10,
         "{several_jobs} answers with several jobs and {several_ends} with several ends are too few"
     );
 }
@@ -26,19 +26,19 @@ fn check(seeds: std::ops::Range<u64>) {
 /// S3, S6, S7, S9, S11, H2
 #[test]
 fn no_fault_of_the_first_seeds_breaks_a_promise() {
-    check(0..80);
+    check(0..120);
 }
 
 /// S3, S6, S7, S9, S11, H2
 #[test]
 fn no_fault_of_further_seeds_breaks_a_promise() {
-    check(1_000..1_080);
+    check(1_000..1_120);
 }
 
 /// S3, S6, S7, S9, S11, H2
 #[test]
 fn no_fault_of_still_further_seeds_breaks_a_promise() {
-    check(2_000..2_080);
+    check(2_000..2_120);
 }
 
 /// The first seed at which the auditor finds the mistake.

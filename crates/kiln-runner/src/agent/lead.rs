@@ -59,13 +59,6 @@ pub(super) struct Lead<'a> {
     talks: JoinSet<()>,
 }
 
-/// Waits until the runner is told to stop, and for the answer if it just asks to be let in: without the credential in that answer
-/// nobody could ever come back as the runner that the server has by then.
-async fn told_to_stop(session: &Session, stop: &mut watch::Receiver<Stop>) {
-    let _ = stop.wait_for(|stop| *stop > Stop::No).await;
-    let _ = tokio::time::timeout(FAREWELL, session.has_asked()).await;
-}
-
 impl<'a> Lead<'a> {
     pub(super) fn new(agent: &'a Agent) -> Self {
         let (sender, receiver) = mpsc::unbounded_channel();
@@ -429,4 +422,11 @@ impl<'a> Lead<'a> {
             tracing::warn!("files of jobs are still being removed; the next start goes on with it");
         }
     }
+}
+
+/// Waits until the runner is told to stop, and for the answer if it just asks to be let in: without the credential in that answer
+/// nobody could ever come back as the runner that the server has by then.
+async fn told_to_stop(session: &Session, stop: &mut watch::Receiver<Stop>) {
+    let _ = stop.wait_for(|stop| *stop > Stop::No).await;
+    let _ = tokio::time::timeout(FAREWELL, session.has_asked()).await;
 }

@@ -1,10 +1,9 @@
 //! One connection of HTTP/1.1, as small as it can be: what is measured is the server, and a client of the
-//! usual size would take as much of the processors as it does. So nothing is copied.
+//! usual size would take as much of the processors as it does. So answers are read where they lie.
 
 use std::io::Write as _;
 
 use memchr::memmem;
-
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
